@@ -10,10 +10,11 @@ import torch
 from lib.advice.cost import processor
 from lib.advice.encoders import PublishedEncoder
 from lib.advice.estimates import Hardware, Row, ratio
-from lib.advice.preparing import HELD_OUT, OwnTexts
+from lib.advice.preparing import FEWEST_OF_CLASS, HELD_OUT, OwnTexts
 from lib.advice.quick import FOLDS, USUAL, Forecast, Quick
 from lib.advice.studies import StudySize
 from lib.advice.texts import lost
+from lib.core.files import mapping_text
 from lib.evaluation.statistics import FEW_DOCUMENTS, Estimate, smallest_difference
 
 LEVEL, POWER = 0.05, 0.8
@@ -28,7 +29,7 @@ _NAMED = 20
 
 def quick_answer(quick: Quick) -> str:
     """Return which of the quick rows is the best, and whether it differs from the others."""
-    found = f"**Best without training: `{quick.rows[quick.best].name}`, macro-F1 {_score(quick, quick.best)} %.**"
+    found = f"**Best without training: `{quick.rows[quick.best].name}`, {_f1(quick)} {_score(quick, quick.best)} %.**"
     for place, row in enumerate(quick.rows):
         if place != quick.best:
             ahead = quick.paired.difference(quick.best, place)
@@ -95,6 +96,11 @@ def facts(own: OwnTexts, lengths: np.ndarray, limits: Sequence[int]) -> list[str
         if len(own.classes) > _NAMED:
             sizes = f"{min(own.classes.values()):,} to {max(own.classes.values()):,} documents each"
         documents += f" of {len(own.classes):,} classes ({sizes})"
+    if own.set_sizes:
+        given, most = mapping_text(own.settings["label_set"], one_line=True), max(map(int, own.set_sizes))
+        mean, rare = sum(own.classes.values()) / own.documents, sum(n < FEWEST_OF_CLASS for n in own.classes.values())
+        labels = f"{mean:.1f} labels on average (`label_set: {given}`), {most} at most, {own.set_sizes['0']:,} none"
+        documents += f"; documents have {labels}; {rare:,} classes have fewer than {FEWEST_OF_CLASS} documents"
     test = own.splits.get("test") or round(HELD_OUT * own.documents)  # without labels: that they would have
     shown = smallest_difference(0.0, DISAGREEMENT / test, 1, test, LEVEL, POWER) or 1.0 if test > 1 else 1.0
     least = f"no difference below {100 * shown:.0f} points" if shown <= DISAGREEMENT else "no difference"
@@ -138,7 +144,8 @@ def table(
         cells.append([row.model, expected, "-", time, "-", memory])
     if not cells:
         return "Nothing was scored or measured."
-    titles = ["row", "macro-F1 [%] (95 %)", "minus the best (95 %)", "time", "documents/s, one core", "memory [GiB]"]
+    score = f"{_f1(quick)} [%] (95 %)"
+    titles = ["row", score, "minus the best (95 %)", "time", "documents/s, one core", "memory [GiB]"]
     align = ("left", *["right"] * (len(titles) - 1))
     text = pd.DataFrame(cells, columns=titles).to_markdown(index=False, colalign=align, disable_numparse=True)
     notes = [_how_scored(quick)] if quick else []
@@ -162,7 +169,8 @@ def _how_scored(quick: Quick) -> str:
     """Return on which documents the quick rows were scored, and how."""
     scored, usual = len(quick.paired.labels), " and ".join(row.name for row in quick.rows if not row.chosen)
     fewest = quick.paired.documents_of_classes.min()
-    drawn = f", drawn by class from {quick.drawn_from:,} to be read in time" if scored < quick.drawn_from else ""
+    how = "at random" if quick.paired.micro else "by class"
+    drawn = f", drawn {how} from {quick.drawn_from:,} to be read in time" if scored < quick.drawn_from else ""
     short = f", too short perhaps, since a class has {fewest}" if fewest < FEW_DOCUMENTS else ""
     rare = f" Classes of fewer than {FOLDS} are left out." if quick.left_out else ""
     return (
@@ -171,8 +179,12 @@ def _how_scored(quick: Quick) -> str:
     )
 
 
+def _f1(quick: Quick | None) -> str:
+    return "micro-F1" if quick and quick.paired.micro else "macro-F1"
+
+
 def _score(quick: Quick, place: int) -> str:
-    """Return macro-F1 of a row in per cent, with its interval."""
+    """Return F1 of a row in per cent, with its interval."""
     low, high = quick.paired.score(place).score_interval(1 - LEVEL)
     return f"{100 * quick.paired.f1()[0, place]:.1f} ({100 * low:.1f} to {100 * high:.1f})"
 

@@ -1,5 +1,6 @@
 """Columns of a user's files: which one has the texts, and which one the labels."""
 
+import contextlib
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lib.advice import seen
-from lib.advice.preparing import MOST_CLASSES, OPTIONS, PER_CLASS, own_labels
+from lib.advice.preparing import MOST_CLASSES, OPTIONS, PER_CLASS, Labels, own_labels
 from lib.core.errors import DataError
 from lib.preparing.settings.sources import Dialect
 from lib.reading.cells import HALF, MISSING, half_found
@@ -26,25 +27,21 @@ LONGER = 2.0
 SAMPLE = 1000
 """Number of first rows whose columns are all read."""
 
-_MARKS = {"0", "1", "false", "true"}
-
 
 @dataclass(frozen=True)
 class OwnColumns:
     """Columns of files that have texts and, if there are any, labels; and how the files are written."""
 
     text: str
-    label: str | None
+    label: Labels
     dialect: Dialect
     """How the files are written."""
     notes: tuple[str, ...] = ()
     """Sentences about columns that nobody named."""
-    marks: Sequence[str] = ()
-    """Columns that say of one class each whether a document has it, in place of a column of labels."""
 
 
 def find_columns(
-    files: Sequence[Path], text: str | None, label: str | None, dialect: Dialect | None, *, labelled: bool = True
+    files: Sequence[Path], text: str | None, label: Labels, dialect: Dialect | None, *, labelled: bool = True
 ) -> OwnColumns:
     """Return the columns of texts and labels, from their values if they are not given.
 
@@ -83,28 +80,27 @@ def find_columns(
     if not names:
         none = ("The format has no columns, so the texts have no labels.",) if unknown else ()
         return OwnColumns(text or TEXT, label, found, none)
-    notes: list[str] = []
-    marks: Sequence[str] = ()
+    notes = []
     if text is None:
-        sample.pop(label or "", None)
+        sample.pop(str(label or ""), None)
         text = TEXT if TEXT in sample else _longest(files[0], sample, names)
         notes.append(f"`{text}` was taken as the column of the text (`--column` names another one).")
     if unknown:
         sample.pop(text, None)
-        label, marks = (LABEL, ()) if LABEL in sample else _classes(files, text, sample, names, found)
-        if label is None and not marks:
+        label = LABEL if LABEL in sample else _classes(files, text, sample, names, found)
+        if label is None:
             seen.check_names(files)
-        others = ", ".join(f"`{name}`" for name in marks or names if name not in (text, label))
+        others = ", ".join(f"`{name}`" for name in names if name not in (text, label))
         notes.append(
-            f"{others} hold 0 and 1 alone, and were taken as a class each (`--label` names a column of labels, "
+            f"{_named(label)} hold 0 and 1 alone, and were taken as a class each (`--label` names a column of labels, "
             "`--unlabelled` none)."
-            if marks
+            if isinstance(label, tuple)
             else f"No other column has 2 to {MOST_CLASSES} values with {PER_CLASS} documents each, so the texts have "
             f"no labels ({f'`--label` names a column: {others}' if others else 'the file has one column'})."
             if label is None
             else f"`{label}` was taken as the column of the label (`--label` names another one, `--unlabelled` none)."
         )
-    return OwnColumns(text, label, found, tuple(notes), marks)
+    return OwnColumns(text, label, found, tuple(notes))
 
 
 def _readable(path: Path, text: str | None, dialect: Dialect | None) -> tuple[Dialect, list[str]]:
@@ -146,28 +142,22 @@ def _longest(path: Path, columns: Mapping[str, Sequence[Any]], names: Sequence[s
     return near[0]
 
 
-def _classes(
-    files: Sequence[Path], text: str, left: Iterable[str], names: Sequence[str], dialect: Dialect
-) -> tuple[str | None, Sequence[str]]:
-    """Return the only one of the columns that are left that may have labels, or those that mark a class each."""
-    near = {name: classes for name in left if (classes := _class_names(files, Columns(None, text, name), dialect))}
-    if len(near) > 1 and all(classes <= _MARKS for classes in near.values()):
-        return None, [*near]
-    if len(near) > 1:
+def _classes(files: Sequence[Path], text: str, left: Iterable[str], names: Sequence[str], dialect: Dialect) -> Labels:
+    """Return the only one of the columns that are left that may have labels, or those that mark a class each.
+
+    Labels are of 2 to `MOST_CLASSES` classes with `PER_CLASS` documents each; other columns have none.
+    """
+    near = {}
+    for name in left:
+        with contextlib.suppress(DataError):
+            found, _ = own_labels(files, Columns(None, text, name), dialect)
+            classes = len(found.keys() - {MISSING})
+            if 2 <= classes <= MOST_CLASSES and found.total() - found[MISSING] >= PER_CLASS * classes:
+                near[name] = {*found}
+    if len(near) > 1 and not all(found <= {"0", "1", "false", "true"} for found in near.values()):
         several = f"{files[0]}: {_named(near)} may have the labels, with few different values."
         raise DataError(f"{several} Name one with --label, or say --unlabelled. The columns are {_named(names)}.")
-    return next(iter(near), None), ()
-
-
-def _class_names(files: Sequence[Path], columns: Columns, dialect: Dialect) -> set[str]:
-    """Return the values of a column if they name 2 to `MOST_CLASSES` classes with `PER_CLASS` documents each."""
-    try:
-        found, _ = own_labels(files, columns, dialect)
-    except DataError:
-        return set()
-    classes = found.keys() - {MISSING}
-    enough = sum(found[name] for name in classes) >= PER_CLASS * len(classes)
-    return {*found} if 2 <= len(classes) <= MOST_CLASSES and enough else set()
+    return tuple(near) if len(near) > 1 else next(iter(near), None)
 
 
 def _named(names: Any) -> str:

@@ -7,21 +7,20 @@ import re
 import unicodedata
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lib.core.errors import MOST_OF_VALUE, DataError, cut
-from lib.preparing.settings.preparation import LabelSet
+from lib.core.errors import MOST_OF_VALUE, ConfigError, DataError, cut
+from lib.preparing.settings.preparation import MOST_LABELS, LabelSet
 from lib.reading.cells import cell_text
 from lib.reading.same_texts import text_digest
 
 _FASTTEXT = "__label__"
 _LIST = re.compile(r"\[.*[,'\"].*\]")
-_BETWEEN = ";|,"
-"""Signs that may be between labels."""
 _SPLIT = re.compile("(?<![a-z])(train|test|dev|val)(?:ing|id|idation)?(?![a-z])")
 
 
@@ -66,37 +65,42 @@ def check_names(files: Sequence[Path]) -> None:
         )
 
 
-def label_set(where: str, values: Collection[str]) -> LabelSet | None:
+def label_set(where: str, cells: Iterable[str]) -> LabelSet | None:
     """Return how labels list several: as `[a, b]`, or as `a;b` where others have both parts and fewer or more of them.
 
-    Of several signs, that between the labels leaves the fewest of them; a sign that leaves more of them than there are
+    Of several signs, that between labels leaves the fewest of them. A sign that leaves more labels than there are
     values is a part of their names.
+
+    Args:
+        where: their column, for messages.
+        cells: different values of it, lists as texts.
 
     Returns:
         None if each is one label.
 
     Raises:
-        DataError: two signs leave the same number of labels.
+        ConfigError: the labels between one sign may have another one between them.
     """
+    values = [*filter(None, islice(cells, MOST_LABELS))]
     if any(map(_LIST.fullmatch, values)):
         return LabelSet()
-    found: dict[str, tuple[int, str]] = {}
-    for sign in _BETWEEN:
-        parts = {value: {part.strip() for part in value.split(sign)} - {""} for value in values if value}
+    found = {}
+    for sign in ";|,":
+        parts = [{part.strip() for part in value.split(sign)} - {""} for value in values]
         sizes = defaultdict(set)
-        for part, size in ((part, len(each)) for each in parts.values() for part in each):
+        for part, size in ((part, len(each)) for each in parts for part in each):
             sizes[part].add(size)
-        several = (value for value, each in parts.items() if len(each) > 1 < min(len(sizes[part]) for part in each))
-        if len(sizes) <= len(parts) and (shown := next(several, None)):
-            found[sign] = len(sizes), shown
-    fewest = [sign for sign, each in found.items() if each[0] == min(found.values())[0]]
-    if len(fewest) > 1:
-        shown = " and ".join(f"{cut(repr(found[sign][1]), MOST_OF_VALUE)} by {sign!r}" for sign in fewest)
-        raise DataError(f"{where} may list several labels, {shown}. Expected one sign. 'label_set.separator' names it.")
-    return LabelSet(separator=fewest[0]) if fewest else None
+        mixed = {part for part, each in sizes.items() if len(each) > 1}
+        if len(sizes) <= len(values) and any(len(each) > 1 and each <= mixed for each in parts):
+            found[sign] = sizes.keys()
+    sign = min(found, key=lambda sign: len(found[sign]), default="")
+    if found and (other := label_set(where, found[sign])):
+        signs = f"{sign!r} and {other.separator!r} may both be between labels"
+        raise ConfigError(f"{where}: {signs}. Expected one sign, or 'label_set.separator' in a study of your own.")
+    return LabelSet(separator=sign) if found else None
 
 
-def remarks(files: Sequence[Path], labels: Counter[str], documents: Iterable[tuple[str | None, str]]) -> Iterator[str]:
+def remarks(files: Sequence[Path], labels: Counter[str], documents: Iterable[tuple[Any, ...]]) -> Iterator[str]:
     """Yield a sentence about each thing that is said.
 
     Args:
