@@ -111,6 +111,8 @@ class TextBackbone(ABC):
         self.seed = seed
         self.labels: Sequence[str] = ()
         """Names of the classes, in the order of their numbers."""
+        self.sets = False
+        """Whether a text has several classes, or none, so that labels are lists of them."""
         self.validation: Validation | None = None
         """Validation documents, to choose settings of the next fit; None = it has no choice."""
         self.chosen: dict[str, Any] = {}

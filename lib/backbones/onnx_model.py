@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import torch
 from scipy.stats import binomtest
-from transformers import PreTrainedModel
+from transformers import PretrainedConfig, PreTrainedModel
 
 from lib.core.errors import ConfigError, RunError, require
 
@@ -26,6 +26,9 @@ TOLERANCE = 1e-5
 CONFIDENCE = 0.95
 DIFFERENCES = ["largest difference of a probability", "other labels than torch", "interval [%]"]
 COLUMNS = ["model", "documents per second", *DIFFERENCES]
+
+SETS = "multi_label_classification"
+"""What transformers calls the problem of documents that may have several classes."""
 
 Batch = dict[str, np.ndarray]
 
@@ -56,7 +59,7 @@ def save_onnx(model: PreTrainedModel, out: Path) -> None:
         raise ConfigError(f"{model.name_or_path}: {problem}. Load it after `import lib`.") from error
     session = _session(out / EXACT)
     for batch in batches:
-        difference = np.abs(_by_torch(model, batch) - _by_onnx(session, batch)).max()
+        difference = np.abs(_by_torch(model, batch) - _by_onnx(session, batch, model.config)).max()
         if not difference <= TOLERANCE:
             problem = f"computes other probabilities in ONNX (by {difference:.1g})"
             raise RunError(f"{model.name_or_path}: {problem}, so it is not exported. Load it after `import lib`.")
@@ -85,14 +88,14 @@ def measure(model: PreTrainedModel, out: Path, documents: Sequence[Sequence[int]
         batch = {"input_ids": np.array([ids], dtype=np.int64), "attention_mask": np.ones((1, len(ids)), np.int64)}
         for name, rows in found.items():
             begun = time.process_time()
-            row = _by_onnx(sessions[name], batch) if name in sessions else _by_torch(model, batch)
+            row = _by_onnx(sessions[name], batch, model.config) if name in sessions else _by_torch(model, batch)
             if number:
                 seconds[name] += time.process_time() - begun
                 rows.append(row[0])
     torch.set_num_threads(threads)
     measured, true = [], np.array(found["torch"])
     for name, rows in found.items():
-        changed = int((np.argmax(rows, axis=1) != true.argmax(axis=1)).sum())
+        changed = int((_given(np.array(rows), model.config) != _given(true, model.config)).any(axis=1).sum())
         interval = binomtest(changed, len(rows)).proportion_ci(CONFIDENCE, method="wilson")
         difference, share = (
             np.abs(np.array(rows) - true).max(),
@@ -125,9 +128,19 @@ def _tensors(batch: Batch) -> dict[str, torch.Tensor]:
 @torch.inference_mode()
 def _by_torch(model: PreTrainedModel, batch: Batch) -> np.ndarray:
     """Return probabilities [B, C]."""
-    return model(**_tensors(batch)).logits.softmax(-1).numpy()
+    return _probabilities(model(**_tensors(batch)).logits, model.config)
 
 
-def _by_onnx(session: Any, batch: Batch) -> np.ndarray:
+def _by_onnx(session: Any, batch: Batch, config: PretrainedConfig) -> np.ndarray:
     """Return probabilities [B, C]."""
-    return torch.from_numpy(session.run(None, batch)[0]).softmax(-1).numpy()
+    return _probabilities(torch.from_numpy(session.run(None, batch)[0]), config)
+
+
+def _probabilities(scores: torch.Tensor, config: PretrainedConfig) -> np.ndarray:
+    """Return probabilities [B, C] of scores [B, C]."""
+    return (scores.sigmoid() if config.problem_type == SETS else scores.softmax(-1)).numpy()
+
+
+def _given(probabilities: np.ndarray, config: PretrainedConfig) -> np.ndarray:
+    """Return the class of each document [n, 1], or where it may have several whether each has 0.5 or more [n, C]."""
+    return probabilities >= 0.5 if config.problem_type == SETS else probabilities.argmax(axis=1, keepdims=True)

@@ -21,7 +21,7 @@ from lib.tasks.settings import TASKS
 
 PREFIX = "probability_"
 """Prefix of the columns of all classes if a class has the name of another column."""
-OWN = ("id", "label", "decided", "passages")
+OWN = ("id", "label", "labels", "decided", "passages")
 """Columns of a prediction that are not of classes."""
 
 
@@ -91,8 +91,9 @@ class Reader(ABC):
         """Columns of `answers`, in order."""
         if not self.settings.classifies:
             return ["id", {"number": "prediction", "word": "labels", "span": "spans"}[self.settings.task.label_form]]
+        given = "labels" if self.settings.task.label_form == "set" else "label"
         decided, passages = self.decisions.confidence is not None, bool(self.passages)
-        return ["id", "label", *["decided"] * decided, *sorted(self.names), *["passages"] * passages]
+        return ["id", given, *["decided"] * decided, *sorted(self.names), *["passages"] * passages]
 
     def answers(self, records: Sequence[Record], read: Callable[[int], object] = silent) -> pd.DataFrame:
         """Return predictions as others read them: `columns`, with the names of classes in place of their numbers.
@@ -103,23 +104,25 @@ class Reader(ABC):
         if not records:
             return pd.DataFrame(columns=self.columns)
         cleaned = [self._cleaned(record) for record in records]
-        found, task = self.predictions(cleaned, read), self.settings.task
+        found, form = self.predictions(cleaned, read), self.settings.task.label_form
         answers: dict[str, Any] = {"id": found["id"].to_numpy()}
-        if task.label_form == "number":
-            answers["prediction"] = found["prediction"].to_numpy()
-        elif task.label_form == "word":
-            answers["labels"] = [json.dumps([self.labels[each] for each in row]) for row in found["prediction"]]
-        elif task.label_form == "span":
-            answers["spans"] = [json.dumps([[*map(int, span)] for span in row]) for row in found["prediction"]]
-        else:
+        classes = found["prediction"].to_numpy()
+        if self.settings.classifies:
             probabilities = self.decisions.probabilities(np.stack(found["probabilities"]))
-            classes = found["prediction"].to_numpy()
+            answers |= {name: probabilities[:, place] for place, name in enumerate(self.names)}
+        if form == "number":
+            answers["prediction"] = classes
+        elif form == "span":
+            answers["spans"] = [json.dumps([[*map(int, span)] for span in row]) for row in classes]
+        elif form in ("word", "set"):
+            rows = self.decisions.sets(classes, probabilities) if form == "set" else classes
+            answers["labels"] = [json.dumps([self.labels[each] for each in row]) for row in rows]
+        else:
             if self.decisions.thresholds or self.decisions.confidence is not None:
                 classes, confidence = self.decisions.classes(probabilities)
                 answers["decided"] = confidence >= (self.decisions.confidence or 0)
             named = [*map(csv_cell, self.labels), ""]  # -1 is no class
             answers["label"] = [named[number] for number in classes]
-            answers |= {name: probabilities[:, place] for place, name in enumerate(self.names)}
             if self.passages:
                 answers["passages"] = [*map(self._passages, records, cleaned, classes)]
         return pd.DataFrame({name: answers[name] for name in self.columns})

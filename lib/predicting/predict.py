@@ -57,19 +57,20 @@ def predict(
     Args:
         model: `model` of a run, or the folder of the run, or a shared one.
         source: documents, in any format of `lib.reading.formats`; a text file has one per line.
-        target: CSV to appear, in the order of `source`: `id`, and of classes `label` and a column for each class, of
-            numbers `prediction`, of words `labels` (those of the words that were read, as JSON), of spans `spans`
-            (pairs [start, end) of characters, as JSON). Columns of classes begin with `probability_` if a class is
-            called as another column. A class that a spreadsheet would take for a formula has ' before its name.
-            Further columns are `decided`, if documents may be left to a person, and `passages`, as JSON: text, weight
-            and places of each, in characters of the text as given.
+        target: CSV to appear, in the order of `source`: `id`, and of classes `label` (of sets of them `labels`, as
+            JSON) and a column for each class, of numbers `prediction`, of words `labels` (those of the words that were
+            read, as JSON), of spans `spans` (pairs [start, end) of characters, as JSON). Columns of classes begin with
+            `probability_` if a class is called as another column. A class that a spreadsheet would take for a formula
+            has ' before its name. Further columns are `decided`, if documents may be left to a person, and `passages`,
+            as JSON: text, weight and places of each, in characters of the text as given.
         column: column of the text, where the format has columns; None = that of the study if the documents have it,
             else `text`.
         pair_column: column of the second texts, if documents are pairs; read as in the run of the model. None = that of
             the study if the documents have it.
         id: column of the ids to write; None = documents are numbered.
         dialect: how text files are written; None = as by default.
-        wanted: what decisions of a classifier shall reach on validation; None = each document gets the likeliest class.
+        wanted: what decisions of a classifier shall reach on validation; None = each document gets the likeliest class,
+            or those that reach the thresholds of the run.
         passages: passages that decided the class of a document, at most; of a linear model its terms, of another one
             segments, each by the loss of probability without it. Documents must be single texts.
         max_tokens: tokens that a document is cut to, or each text of a pair that is read separately; None = as in the
@@ -91,11 +92,11 @@ def predict(
         check_name(name)
     check_target(target, source)
     reader = open_reader(path, max_tokens=max_tokens, batch_size=batch_size, device=device)
-    if passages and not (reader.settings.classifies and reader.settings.texts == "single"):
-        raise RunError(f"{path}: has no passages, since it does not classify single texts. Leave --passages out.")
+    own, form = reader.settings.columns, reader.settings.task.label_form
+    if passages and not (reader.settings.classifies and form == "class" and reader.settings.texts == "single"):
+        raise RunError(f"{path}: has no passages, since it gives single texts no class each. Leave --passages out.")
     reader.decisions = Decisions.chosen(wanted or Wanted(), reader.folder, reader.settings)
     reader.passages = passages
-    own = reader.settings.columns
     there = column_names(source, dialect or Dialect()) if source.is_file() else []
     column = column or (own.text if own.text in there else "text")
     pair_column = pair_column or (own.text_pair if own.text_pair in there else None)

@@ -23,6 +23,7 @@ class TextReader(Reader):
         self.backbone = BACKBONES.load(settings.backbone.kind, "backbone").Backbone(
             settings.backbone, seed=settings.seed
         )
+        self.backbone.sets = settings.task.label_form == "set"
         self.backbone.load(folder)
 
     def predictions(self, records: Sequence[Record], read: Callable[[int], object] = silent) -> pd.DataFrame:

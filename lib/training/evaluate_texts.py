@@ -34,7 +34,7 @@ def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataF
     task = TASKS.load(run.task.kind, "task").Task(run.task, labels=run.labels, seed=run.seed)
     backbone = BACKBONES.load(run.backbone.kind, "backbone").Backbone(run.backbone, seed=run.seed)
     classes = len(task.labels) if run.task.label_form in ("class", "set") else 0
-    backbone.labels = task.labels
+    backbone.labels, backbone.sets = task.labels, run.task.label_form == "set"
     numbered = classes if run.task.label_form == "class" else 0
     documents = {split: _read(path, numbered, labelled=split != "test") for split, path in run.data.items()}
     held_out = documents.pop("choice", documents["validation"])

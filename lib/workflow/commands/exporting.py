@@ -1,7 +1,6 @@
 """A trained model as a folder that other programs read without this project."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +64,7 @@ def export(folder: Path, out: Path, *, encoder: bool = False, base: str | None =
             exporting.save(folder, aim, partial, reach if reach < WHOLE else None)
         save_tokenizer(tokenizer, folder, partial)
         if aim.pooling:
-            write_card(partial, "sentence-transformers", aim.config.id2label)
+            write_card(partial, "sentence-transformers", aim.config)
         elif (folder / ADAPTER).is_dir() and not encoder:
             exporting.export_adapters(folder / ADAPTER, partial / ADAPTER, aim, base)
         return sorted(str(path.relative_to(partial)) for path in partial.rglob("*") if path.is_file())
@@ -112,19 +111,21 @@ def export_onnx(folder: Path, out: Path, texts: Path | None = None) -> list[str]
         partial.mkdir()
         model = open_model(AutoModelForSequenceClassification, folder)
         save_onnx(model, partial)
-        PretrainedConfig(id2label=config.id2label, label2id=config.label2id).save_pretrained(partial)
+        fields = {name: getattr(config, name) for name in ("id2label", "label2id", "problem_type")}
+        PretrainedConfig(**fields).save_pretrained(partial)
         save_tokenizer(tokenizer, folder, partial)
         places = range(0, len(documents), -(-len(documents) // MOST))
         rows = measure(model, partial, [documents[place] for place in places])
         table = rows.to_markdown(index=False, disable_numparse=True)
-        write_card(partial, "onnx", config.id2label, measured=table, processor=cpu_name(), documents=len(places))
+        write_card(partial, "onnx", config, measured=table, processor=cpu_name(), documents=len(places))
         return sorted(path.name for path in partial.iterdir())
 
 
-def write_card(folder: Path, library: str, labels: Mapping[int, str], **measured: Any) -> None:
+def write_card(folder: Path, library: str, config: Any, **measured: Any) -> None:
     """Write the card of a classifier that a library reads; `measured` are the other values of `TEMPLATE`."""
     template = jinja2.Template(TEMPLATE.read_text(encoding="utf-8"))
-    card = template.render(library=library, labels=labels.values(), markdown=markdown, **measured)
+    labels, several = config.id2label.values(), config.problem_type == "multi_label_classification"
+    card = template.render(library=library, labels=labels, several=several, markdown=markdown, **measured)
     (folder / READ_ME).write_text(card.rstrip() + "\n", encoding="utf-8")
 
 

@@ -30,6 +30,7 @@ READ_ME = "README.md"
 TEMPLATE = Path(__file__).with_name("model_card.md")
 PIPELINES = {
     "sequence_classification": "text-classification",
+    "multi_label_classification": "text-classification",
     "pair_classification": "text-classification",
     "regression": "text-classification",
     "token_classification": "token-classification",
@@ -39,14 +40,19 @@ PIPELINES = {
 }
 """What the hub calls a task."""
 CALLS = {
+    "multi_label_classification": "use(texts, top_k=None, truncation=True)",
     "text-classification": "use(texts, truncation=True)",
     "token-classification": "use(texts)",
     "fill-mask": 'use(texts, tokenizer_kwargs={"truncation": True})',
 }
-"""How a pipeline reads texts of any length, by what the hub calls its task."""
+"""How a pipeline reads texts of any length, by the task or by what the hub calls it."""
 SCORES = {
+    "f1_micro": "Micro-F1",
     "f1_macro": "Macro-F1",
+    "f1_samples": "F1 of a document",
     "accuracy": "Accuracy",
+    "subset_accuracy": "Subset accuracy",
+    "average_precision_macro": "Mean average precision",
     "pearson": "Pearson",
     "spearman": "Spearman",
     "perplexity": "Perplexity",
@@ -131,7 +137,7 @@ def card(plan: Plan, run: Run, record: RunRecord, licence: str | None, languages
         {
             "name": shown,
             "value": value,
-            "interval": _interval(folder) if name == "f1_macro" else None,
+            "interval": _interval(folder) if name == (record.score or "f1_macro") else None,
             "baseline": of_baseline.get(f"test_{name}"),
         }
         for name, shown in SCORES.items()
@@ -154,7 +160,7 @@ def card(plan: Plan, run: Run, record: RunRecord, licence: str | None, languages
         source=_source(run),
         recipe=mapping_text({"precision": record.precision} | recipe).strip(),
         merged=(recipe.get("lora") or {"merge": True})["merge"],
-        call=CALLS.get(PIPELINES.get(task, "")),
+        call=CALLS.get(task) or CALLS.get(PIPELINES.get(task, "")),
         reader=TASKS.load(task, "task").Task.auto_model() if loads else None,
         predicts=(folder / MODEL / READER).is_file(),
         without_project=_without_project(folder / MODEL) if loads else None,

@@ -5,8 +5,15 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.preprocessing import MultiLabelBinarizer
+from sklearn.svm import LinearSVC
 
+from lib.backbones.contract import Validation
 from lib.backbones.settings import BACKBONES
 from lib.backbones.tfidf.backbone import ngrams, part_bounds, part_of
 from lib.core.errors import DataError
@@ -20,9 +27,12 @@ def documents(labels):
     return pd.DataFrame({"text": texts, "label": labels})
 
 
+def unfitted(**settings):
+    return BACKBONES.load("tfidf", "backbone").Backbone(BACKBONES.parse({"kind": "tfidf"} | FIXED | settings), seed=0)
+
+
 def fitted(frame, **settings):
-    parameters = BACKBONES.parse({"kind": "tfidf"} | FIXED | settings)
-    backbone = BACKBONES.load("tfidf", "backbone").Backbone(parameters, seed=0)
+    backbone = unfitted(**settings)
     backbone.fit(frame["text"], frame["label"])
     return backbone
 
@@ -100,7 +110,7 @@ def test_pairs_by_what_their_texts_share():
         for second in subjects
     ]
     frame = pd.DataFrame(rows, columns=["text", "text_pair", "label"])
-    backbone = BACKBONES.load("tfidf", "backbone").Backbone(BACKBONES.parse({"kind": "tfidf"} | FIXED), seed=0)
+    backbone = unfitted()
     pairs = frame[["text", "text_pair"]]
     backbone.fit(pairs, frame["label"])
     assert (backbone.class_probabilities(pairs, 2).argmax(axis=1) == frame["label"]).all()
@@ -150,3 +160,84 @@ def test_passages_at_all_places():
     assert backbone.passages("", 1, 3) == backbone.passages("nothing known", 1, 3) == []
     with pytest.raises(ValueError, match="7 is not in list"):
         backbone.passages(text, 7, 1)
+
+
+TOPICS = ["tax", "fish", "law", "none has it", "all have it"]
+DECISIONS = {
+    "logistic": LogisticRegression(C=3.0, class_weight="balanced", max_iter=1000),
+    "svm": LinearSVC(C=3.0, class_weight="balanced", max_iter=1000, random_state=0),
+    "ridge": RidgeClassifier(alpha=1 / 6, class_weight="balanced"),
+}
+
+
+def with_sets(count, seed=0):
+    """Return documents of up to four topics, whose words lean to them."""
+    rng = np.random.default_rng(seed)
+    has = rng.random((count, 3)) < [0.5, 0.3, 0.1]
+    words = [[*np.array(TOPICS[:3])[row], *rng.choice([*TOPICS[:3], "net", "court"], 3)] for row in has]
+    labels = [[*map(int, np.flatnonzero(row)), 4] for row in has]
+    return pd.DataFrame({"text": [" ".join(each) for each in words], "label": labels})
+
+
+def fitted_to_sets(frame, validation=None, **settings):
+    backbone = unfitted(**settings)
+    backbone.sets, backbone.labels, backbone.validation = True, TOPICS, validation
+    backbone.fit(frame["text"], frame["label"])
+    return backbone
+
+
+@pytest.mark.parametrize("decision", DECISIONS)
+@pytest.mark.filterwarnings("ignore:Label")
+def test_one_class_against_the_rest_is_scikit_learns(decision, tmp_path):
+    """Also of a class that no document has, one that all have, and weights of classes by their names; after loading."""
+    train, test = with_sets(80), with_sets(30, seed=1)["text"]
+    own = fitted_to_sets(train, decision=decision, C=3.0, class_weight="balanced")
+    vectors = own.classifier[0]
+    features = clone(vectors).fit_transform(train["text"])
+    has = MultiLabelBinarizer(classes=range(5)).fit(train["label"]).transform(train["label"])
+    rest = OneVsRestClassifier(DECISIONS[decision]).fit(features, has)
+    if decision == "logistic":
+        expected = rest.predict_proba(vectors.transform(test))
+    else:
+        expected = 1 / (1 + np.exp(-rest.decision_function(vectors.transform(test))))
+        expected[:, 3:] = [0, 1]
+    found = own.class_probabilities(test, 5)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    assert 0 < found[:, :3].min() < 0.5 < found[:, :3].max() < 1
+    own.save(tmp_path)
+    again = unfitted(decision=decision)
+    again.sets = True
+    again.load(tmp_path)
+    np.testing.assert_array_equal(again.class_probabilities(test, 5), found)
+
+    weighed = fitted_to_sets(train, decision=decision, C=3.0, class_weight={"law": 7.0}).classifier[1]
+    alone = clone(DECISIONS[decision]).set_params(class_weight={0: 1, 1: 7}).fit(features, has[:, 2])
+    np.testing.assert_array_equal(weighed.coef_[2], alone.coef_.ravel())
+    plain = clone(DECISIONS[decision]).set_params(class_weight=None).fit(features, has[:, 0])
+    np.testing.assert_array_equal(weighed.coef_[0], plain.coef_.ravel())
+
+
+@pytest.mark.extended
+@pytest.mark.filterwarnings("ignore:Label")
+def test_penalty_of_sets_by_folds_and_validation():
+    train, held_out = with_sets(60), with_sets(40, seed=1)
+    own = fitted_to_sets(train, C="folds", class_weight=None)
+    has = MultiLabelBinarizer(classes=range(5)).fit(train["label"]).transform(train["label"])
+    rest, folds = OneVsRestClassifier(LogisticRegression(max_iter=1000)), KFold(5, shuffle=True, random_state=0)
+    features = clone(own.classifier[0]).fit_transform(train["text"])
+    search = GridSearchCV(rest, {"estimator__C": [1.0, 3.0, 10.0, 30.0, 100.0]}, scoring="f1_micro", cv=folds)
+    expected = search.fit(features, has).cv_results_["mean_test_score"]
+    assert [each["score"] for each in own.candidates] == expected.tolist()
+    assert own.chosen == {"C": search.best_params_["estimator__C"], "class_weight": None}
+    scored = []
+    validation = Validation(
+        held_out["text"], 5, lambda found: scored.append(found) or [1.0, 3.0, 3.0, 2.0, 0.0][len(scored) - 1]
+    )
+    own = fitted_to_sets(train, validation, C="validation", class_weight=None)
+    assert own.chosen["C"] == 3.0  # the first of equals
+    np.testing.assert_array_equal(own.class_probabilities(held_out["text"], 5), scored[1])
+
+
+def test_documents_with_one_set_of_classes():
+    with pytest.raises(DataError, match="only one set of classes"):
+        fitted_to_sets(with_sets(9).assign(label=[[0, 2]] * 9))
