@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,17 +38,15 @@ class Counts(NamedTuple):
 
     @classmethod
     def of(cls, shape: tuple[int, int], *items: np.ndarray) -> "Counts":
-        """Return the counts of items, of which a place may have several.
+        """Return the counts of predicted and true items, of which a place may have several.
 
         Args:
             shape: see above.
-            items: document and class of each item, numbered from 0; how many right ones it stands for; and how many
-                predicted and true ones [m].
+            items: document and class of each item, numbered from 0; how many right ones it is, predicted or true; and
+                how many in all [m].
         """
-        documents, classes, right, named = items
-        places, of_items = np.unique(documents * shape[1] + classes, return_inverse=True)
-        right, named = np.bincount(of_items, 2 * right), np.bincount(of_items, named)
-        return cls(shape, *np.divmod(places, shape[1]), right, named)
+        places, of_items = np.unique(items[0] * shape[1] + items[1], return_inverse=True)
+        return cls(shape, *np.divmod(places, shape[1]), *(np.bincount(of_items, each) for each in items[2:]))
 
     def totals(self) -> tuple[np.ndarray, ...]:
         """Return twice the right items of each class, and predicted plus true ones [C]."""
@@ -77,6 +75,8 @@ class Paired(ABC):
 
     models: Sequence[str]
     """Names of the models [M]."""
+    metric: str = field(default="f1_macro", kw_only=True)
+    """Metric of run records that its F1 is."""
     runs: np.ndarray | None = field(default=None, kw_only=True)
     """The run of each seed and model, the same one for copies of one evaluation [S, M]; None = there are no copies."""
 
@@ -327,79 +327,69 @@ def _without_variance(level: float, documents: int) -> float:
 
 @dataclass(frozen=True)
 class PairedPredictions(Paired):
-    """Classes that models predicted; F1 is macro-F1."""
+    """Classes that models predicted; F1 is macro-F1, or micro-F1 with all items of one class."""
 
     labels: np.ndarray
-    """True classes [m], numbered from 0."""
+    """True classes [m], numbered from 0; -1 = none."""
     predictions: np.ndarray
-    """Predicted classes [S, M, m]; -1 = none, which is wrong."""
+    """Predicted classes [S, M, m]; -1 = none, which is wrong if there is a true one."""
     documents: np.ndarray
     """Document of each item [m], numbered from 0 without a gap."""
     classes: int
     """C; one that neither occurs nor is predicted counts as 0 in macro-F1."""
 
+    @classmethod
+    def of_sets(
+        cls, models: Sequence[str], labels: np.ndarray, given: np.ndarray, classes: int, metric: str, runs: Any = None
+    ) -> "PairedPredictions":
+        """Return sets of classes: each class that a document has, or is given by any model, is an item.
+
+        Args:
+            models: see above.
+            labels: true classes of each document, a sequence each [n].
+            given: those that it was given [S, M, n].
+            classes: number of all classes.
+            metric: `f1_macro`, or `f1_micro` for that of all items together.
+            runs: see above.
+        """
+        none = np.arange(len(labels)) * (classes + 1) + classes  # an item of each document that it neither has nor gets
+        items = [
+            np.repeat(none - classes, [*map(len, sets)]) + np.concatenate([[], *sets]).astype(int)
+            for sets in (labels, *given.reshape(-1, len(labels)))
+        ]
+        known = np.unique(np.concatenate([none, *items]))
+        documents, numbers = np.divmod(known, classes + 1)
+        if metric == "f1_micro":
+            numbers, classes = 0 * numbers, 1
+        found = np.array([np.where(np.isin(known, each), numbers, -1) for each in items])
+        predictions = found[1:].reshape(*given.shape[:2], -1)
+        return cls(models, found[0], predictions, documents, classes, metric=metric, runs=runs)
+
     @property
     def documents_of_classes(self) -> np.ndarray:
         """See `Paired.documents_of_classes`."""
-        of_items = np.unique(np.stack([self.documents, self.labels]), axis=1)[1]
+        of_items = np.unique(np.stack([self.documents, self.labels])[:, self.labels >= 0], axis=1)[1]
         return np.bincount(of_items, minlength=self.classes)
 
     @functools.cached_property
     def counts(self) -> list[list[Counts]]:
         """See `Paired.counts`."""
-        shape, once = (self.documents.max() + 1, self.classes), np.ones_like(self.labels)
-        documents = np.tile(self.documents, 2)
+        shape, documents = (self.documents.max() + 1, self.classes), np.tile(self.documents, 2)
 
         def count(found: np.ndarray) -> Counts:
-            named = np.append(once, found >= 0)
-            right = np.append(found == self.labels, 0 * once)
-            return Counts.of(shape, documents, np.append(self.labels, found.clip(0)), right, named)
+            classes, named = np.append(self.labels, found), np.append(self.labels, found) >= 0
+            right = np.tile(found == self.labels, 2) & named
+            return Counts.of(shape, documents, classes.clip(0), right, named)
 
         return [[count(found) for found in of_seed] for of_seed in self.predictions]
-
-
-@dataclass(frozen=True)
-class PairedSets(Paired):
-    """Sets of classes that models gave; F1 is macro-F1, or micro-F1: of all classes together, as of one."""
-
-    labels: Sequence[Sequence[int]]
-    """True classes of each document [n], numbered from 0."""
-    predictions: Sequence[Sequence[Sequence[Sequence[int]]]]
-    """Classes that it was given [S][M][n]."""
-    classes: int
-    """C; one that neither occurs nor is predicted counts as 0 in macro-F1."""
-    micro: bool
-    """Whether F1 is micro-F1."""
-
-    @property
-    def documents_of_classes(self) -> np.ndarray:
-        """See `Paired.documents_of_classes`; of micro-F1, those with a label."""
-        documents, classes = _members(self.labels)
-        return np.array([len(np.unique(documents))]) if self.micro else np.bincount(classes, minlength=self.classes)
-
-    @functools.cached_property
-    def counts(self) -> list[list[Counts]]:
-        """See `Paired.counts`."""
-        shape, true = (len(self.labels), 1 if self.micro else self.classes), _members(self.labels)
-
-        def count(sets: Sequence[Sequence[int]]) -> Counts:
-            documents, classes = np.hstack([true, _members(sets)])
-            given, found = np.split(documents * self.classes + classes, [len(true[0])])[::-1]
-            right = np.append(np.zeros(len(found)), np.isin(given, found))
-            return Counts.of(shape, documents, classes * (not self.micro), right, np.ones(len(documents)))
-
-        return [[count(sets) for sets in of_seed] for of_seed in self.predictions]
-
-
-def _members(sets: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the number of the set of each member, and the member."""
-    return np.repeat(np.arange(len(sets)), [*map(len, sets)]), np.concatenate([np.zeros(0, int), *sets]).astype(int)
 
 
 @dataclass(frozen=True)
 class PairedSpans(Paired):
     """Spans that models found; F1 is that of the characters inside, of all documents together."""
 
+    metric: str = field(default="f1", kw_only=True)
+    """See the base."""
     true_positives: np.ndarray
     """Characters in a span that were found [S, M, n]."""
     false_positives: np.ndarray
@@ -419,7 +409,7 @@ class PairedSpans(Paired):
         shape = named.shape[-1], 1
         documents, one = np.arange(shape[0]), np.zeros(shape[0], int)
         return [
-            [Counts.of(shape, documents, one, *each) for each in zip(*of_seed, strict=True)]
+            [Counts.of(shape, documents, one, 2 * right, both) for right, both in zip(*of_seed, strict=True)]
             for of_seed in zip(self.true_positives, named, strict=True)
         ]
 

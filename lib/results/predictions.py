@@ -11,17 +11,34 @@ from lib.core.errors import DataError
 from lib.core.files import read_mapping
 from lib.core.record import CONFIG, PREDICTIONS, RUN, read_record
 from lib.evaluation.statistics import FEW_DOCUMENTS, Paired, PairedPredictions, PairedSpans
+from lib.results.quantities import CHARACTERS, MACRO, MICRO
 
+CLASSES = ["label", "prediction"]
+"""Columns of true and predicted classes."""
+HELD = {MACRO: "in the rarest class", CHARACTERS: "with a span", MICRO: "with a label"}
+"""Which documents an F1 rests on, by its metric."""
 SPANS = ["true_positives", "false_positives", "false_negatives"]
 """Numbers of characters, which a run that finds spans leaves of every document."""
 
 
 def finds_spans(folder: str | Path) -> bool:
     """Whether a run found spans; not if its predictions cannot be read, which loading them reports."""
+    return set(SPANS) <= set(_types(folder))
+
+
+def has_sets(folder: str | Path) -> bool:
+    """Whether a run gave sets of classes: a list per document, as labels of words are, but with probabilities."""
+    types = _types(folder)
+    return "probabilities" in types and types["label"].startswith("list")
+
+
+def _types(folder: str | Path) -> dict[str, str]:
+    """Return the types of the columns of a run's predictions; of none if they cannot be read."""
     try:
-        return set(SPANS) <= set(pq.read_schema(Path(folder) / PREDICTIONS).names)
+        schema = pq.read_schema(Path(folder) / PREDICTIONS)
     except (OSError, ValueError):
-        return False
+        return {}
+    return dict(zip(schema.names, map(str, schema.types), strict=True))
 
 
 def load_predictions(folder: str | Path, columns: Sequence[str], split: str = "test") -> pd.DataFrame:
@@ -51,6 +68,8 @@ def load_predictions(folder: str | Path, columns: Sequence[str], split: str = "t
 def class_probabilities(folder: str | Path, split: str = "test") -> tuple[np.ndarray, np.ndarray]:
     """Return the classes of documents [n], and their predicted probabilities [n, C].
 
+    Of sets, each class of a document is a decision of its own, see `decided`, with two probabilities: [n * C, 2].
+
     Raises:
         DataError: see `load_predictions`, or the predictions hold no probabilities.
     """
@@ -58,10 +77,28 @@ def class_probabilities(folder: str | Path, split: str = "test") -> tuple[np.nda
     try:
         probabilities = np.stack(documents["probabilities"].to_list())
         if probabilities.ndim == 2 and ((probabilities >= 0) & (probabilities < 1.001)).all():
-            return documents["label"].to_numpy(dtype=int), probabilities
+            labels = decided(documents["label"], probabilities.shape[1])
+            if has_sets(folder):
+                without = np.maximum(1 - probabilities, 2.0**-25)  # a float32 of 1 may be so far from it
+                probabilities = np.stack([without, probabilities], axis=-1).reshape(-1, 2)
+            return labels, probabilities
         raise ValueError("expected numbers between 0 and 1")
     except (ValueError, TypeError) as error:
         raise DataError(f"{folder}: its predictions hold no probabilities ({error}). Repeat the run.") from error
+
+
+def decided(classes: pd.Series, number: int) -> np.ndarray:
+    """Return the classes of documents [n]; of sets whether documents have each class, 1 or 0 [n * C], by documents.
+
+    Args:
+        classes: true or predicted ones of each document [n].
+        number: C.
+    """
+    if pd.api.types.is_numeric_dtype(classes):
+        return classes.to_numpy(dtype=int)
+    from lib.evaluation.label_sets import indicators  # scikit-learn starts slowly
+
+    return indicators(classes, number).toarray().ravel().astype(int)
 
 
 def scores_note(files: Iterable[str | Path]) -> str | None:
@@ -100,10 +137,10 @@ def load_items(folder: str | Path, columns: Sequence[str] = ()) -> pd.DataFrame:
     Raises:
         DataError: the file cannot be read, has no such column, an id twice, or no labelled item of test.
     """
-    documents = load_predictions(folder, ["label", "prediction", *columns])
+    documents = load_predictions(folder, [*CLASSES, *columns])
     path = Path(folder) / PREDICTIONS
     try:
-        items = documents.explode(["label", "prediction"]).dropna(subset="label")
+        items = documents.explode(CLASSES).dropna(subset="label")
         items = items.astype({"label": int, "prediction": int})
     except (ValueError, TypeError) as error:
         raise DataError(f"{path}: its predictions are no classes ({error}). Repeat the run.") from error
@@ -180,11 +217,13 @@ def paired_predictions(grid: pd.DataFrame) -> Paired:
         runs = _alike(in_order, _spans)
         counts = np.reshape([run[SPANS].to_numpy().T for run in runs], (-1, len(folders), 3, len(runs[0])))
         return PairedSpans(list(folders.index), *np.moveaxis(counts, 2, 0), runs=distinct)
-    runs = _alike(in_order, lambda folder: load_items(folder, ["id"]).set_index("id").sort_index(kind="stable"))
+    models, classes, runs = list(folders.index), len(class_names(in_order[0])), _alike(in_order, _items)
     predictions = np.reshape([run["prediction"].to_numpy() for run in runs], (-1, len(folders), len(runs[0])))
     labels, documents = runs[0]["label"].to_numpy(), pd.factorize(runs[0].index)[0]
-    classes = len(class_names(in_order[0]))
-    return PairedPredictions(list(folders.index), labels, predictions, documents, classes, runs=distinct)
+    if has_sets(in_order[0]):
+        metric = grid["score"].iloc[0]
+        return PairedPredictions.of_sets(models, labels, predictions, classes, metric, runs=distinct)
+    return PairedPredictions(models, labels, predictions, documents, classes, runs=distinct)
 
 
 def scores_of(paired: Paired, confidence: float) -> pd.DataFrame:
@@ -231,13 +270,17 @@ def interval_notes(grid: pd.DataFrame, confidence: float) -> Iterator[str]:
     else:
         yield f"{percent}, test documents by the jackknife."
     yield from independence_notes(grid)
-    few = []
+    few, absent = [], []
     for dataset, runs in grid.groupby("dataset", sort=False):
         paired = paired_predictions(runs.head(1))
-        documents = paired.documents_of_classes.min()
+        held = paired.documents_of_classes
+        documents = min(held[held > 0], default=0)
         if documents < FEW_DOCUMENTS:
-            held = "with a span" if isinstance(paired, PairedSpans) else "in the rarest class"
-            few.append(f"{dataset} ({documents} {held})")
+            few.append(f"{dataset} ({documents} {HELD[paired.metric]})")
+        if documents and not held.all():
+            absent.append(f"{dataset} ({np.count_nonzero(held == 0):,} of {len(held):,})")
+    if absent:
+        yield f"Classes without a test document: {', '.join(absent)}. Each counts as 0 in macro-F1."
     if few:
         said = f"Classes with fewer than {FEW_DOCUMENTS} test documents: {', '.join(few)}"
         yield f"{said}. Intervals of F1 can be too short there."
@@ -271,6 +314,13 @@ def _spans(folder: Path) -> pd.DataFrame:
     """Return the counts of a run by document, and its true spans as text, which can be compared."""
     documents = load_predictions(folder, ["id", "label", *SPANS]).set_index("id").sort_index()
     return documents.assign(label=[str([span.tolist() for span in spans]) for spans in documents["label"]])
+
+
+def _items(folder: Path) -> pd.DataFrame:
+    """Return the true and the predicted class of each labelled item, or the sets of each document."""
+    if has_sets(folder):
+        return load_predictions(folder, ["id", *CLASSES]).set_index("id").map(tuple).sort_index()
+    return load_items(folder, ["id"]).set_index("id").sort_index(kind="stable")
 
 
 def _alike(folders: Sequence[Path], read: Callable[[Path], pd.DataFrame]) -> list[pd.DataFrame]:

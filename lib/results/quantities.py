@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MACRO, CHARACTERS = "f1_macro", "f1"
-"""Metrics that are the F1 of a run: over classes, or over characters in spans."""
-F1_NAMES = {MACRO: "F1", CHARACTERS: "F1 of characters"}
+MACRO, CHARACTERS, MICRO = "f1_macro", "f1", "f1_micro"
+"""Metrics that are the F1 of a run: the mean over classes, over characters in spans, or over all decisions together."""
+F1_NAMES = {MACRO: "F1", CHARACTERS: "F1 of characters", MICRO: "micro-F1"}
 """What tables call them."""
+F1_IN_WORDS = {MACRO: "macro-F1", CHARACTERS: "F1 of the characters in spans", MICRO: "micro-F1"}
+"""What sentences call them."""
 
 TIMES = re.compile(r"\btime (\[(min|s|h)(/epoch)?\]$|against )")
 """The label of a measured time, or of a difference of two, contains it."""
@@ -46,25 +48,31 @@ class Quantity:
         name, bracket, unit = self.label.partition(" [")
         return f"{name} {words}{bracket}{unit}".replace("[%]", "[points]")
 
-    def of(self, score: str) -> Quantity:
-        """Return it under the name of the metric that `score` is, if it shows the score."""
-        if not self.source.endswith("_score") or score == MACRO:
-            return self
-        label = self.label.replace(F1_NAMES[MACRO], F1_NAMES[score])
-        return replace(self, name=self.name.replace("f1_macro", "f1_characters"), label=label)
+    def of(self, scores: Mapping[str, str]) -> Quantity:
+        """Return it as the F1 of some datasets, if it shows the score.
 
-    def of_characters_on(self, datasets: Iterable[str]) -> Quantity:
-        """Return it with a label that names the datasets where it is of characters, if it shows the score."""
-        if not self.source.endswith("_score"):
+        Args:
+            scores: by dataset the metric that it is; of several metrics, the label names each with its datasets.
+        """
+        if not self.source.endswith("_score") or not scores:
             return self
-        name = f"{F1_NAMES[MACRO]} (of characters: {', '.join(datasets)})"
-        return replace(self, label=self.label.replace(F1_NAMES[MACRO], name))
+        label = self.label.replace(F1_NAMES[MACRO], with_datasets(scores, F1_NAMES, ", "))
+        (metric, *others) = dict.fromkeys(scores.values())
+        name = self.name if others else self.name.replace(MACRO, {CHARACTERS: "f1_characters"}.get(metric, metric))
+        return replace(self, name=name, label=label)
 
     @property
     def smaller_is_better(self) -> bool:
         """Whether it is a cost or a loss."""
         costs = ("loss", "perplexity", "unexplained_variance", "_mse", "_mae")
         return not self.score or (OF_CLASS not in self.source and self.source.endswith(costs))
+
+
+def with_datasets(scores: Mapping[str, str], names: Mapping[str, str], between: str) -> str:
+    """Return the names of the metrics that are the F1 of datasets; of several, each with its datasets."""
+    of_metrics = {metric: [each for each in scores if scores[each] == metric] for metric in names}
+    found = {names[metric]: f" ({', '.join(datasets)})" for metric, datasets in of_metrics.items() if datasets}
+    return between.join(name + where * (len(found) > 1) for name, where in found.items())
 
 
 OF_NUMBERS = frozenset({"pearson", "spearman", "mse", "mae"})
@@ -121,7 +129,7 @@ def quantity(column: str) -> Quantity:
 def of_validation(metric: str) -> Quantity:
     """Return the quantity that a metric on validation is: `f1` is F1 of characters in percent."""
     if metric in F1_NAMES:
-        return QUANTITIES["validation_f1"].of(metric)
+        return QUANTITIES["validation_f1"].of({"": metric})
     column = f"eval_{metric}"
     return next((each for each in QUANTITIES.values() if each.source == column), quantity(column))
 

@@ -59,7 +59,7 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
         fields["trained_parameters"] = trained
         fields["trained_share"] = None if trained is None else trained / record.parameters["total"]
         parameters = {f"parameters_{part}": number for part, number in record.parameters.items()}
-        rows.append({"folder": str(folder), **fields, **parameters, **record.metrics, **_scores(record.metrics)})
+        rows.append({"folder": str(folder), **fields, **parameters, **record.metrics, **_scores(record)})
     if problems:
         raise DataError("\n".join(problems))
     runs = pd.DataFrame(rows)
@@ -86,9 +86,10 @@ def _lora_rank(folder: str | Path) -> int | None:
     return lora["r"] if lora else 0
 
 
-def _scores(metrics: Mapping[str, float | None]) -> dict[str, Any]:
+def _scores(record: RunRecord) -> dict[str, Any]:
     """Return the metric that is the F1 of a run, and its values, as far as it has any."""
-    for name in F1_NAMES:
+    metrics = record.metrics
+    for name in [record.score] if record.score else F1_NAMES:
         found = {f"{split}_score": metrics[each] for split in SPLITS if (each := f"{split}_{name}") in metrics}
         if found:
             return {"score": name, **found}

@@ -13,7 +13,7 @@ from lib.core import program
 from lib.core.kinds import Axis
 from lib.core.record import HISTORY
 from lib.core.search_space import Setting, variant_name
-from lib.results.quantities import CHARACTERS, MACRO, STATE, Quantity, quantity
+from lib.results.quantities import STATE, Quantity, quantity
 from lib.results.records import load_runs, load_tables, select_grid
 
 How = Literal["sum", "max"]
@@ -95,22 +95,19 @@ class Scope:
         return [model for model in self.models if model != self.baseline]
 
     def quantity(self, column: str, stage: str, dataset: str | None = None) -> Quantity:
-        """Return what tables call `column`, as it is of the runs of a stage: F1 may be that of characters.
+        """Return what tables call `column`, as it is of the runs of a stage: F1 may be one of several metrics.
 
         Args:
             column: as in the settings of tables.
             stage: name of the stage.
-            dataset: the only one whose runs count; None = all that are shown. If F1 is that of characters on some of
-                them, the label names these.
+            dataset: the only one whose runs count; None = all that are shown. If their F1 are several metrics, the
+                label names each with its datasets.
         """
         if "score" not in self.runs:
             return quantity(column)
         shown = self.stages[stage] if dataset is None else [dataset]
         runs = self.runs[(self.runs["stage"] == stage) & self.runs["dataset"].isin(shown)]
-        datasets = runs.groupby("score", sort=False)["dataset"].unique()
-        if len(datasets) < 2:
-            return quantity(column).of(next(iter(datasets.index), MACRO))
-        return quantity(column).of_characters_on(datasets[CHARACTERS])
+        return quantity(column).of(runs.dropna(subset="score").set_index("dataset")["score"].to_dict())
 
     def grid(self, stage: str, columns: Iterable[str] = (), models: Sequence[str] | None = None) -> pd.DataFrame:
         """Return the runs of a stage for every row, dataset, variant and seed, with the row under `row`.

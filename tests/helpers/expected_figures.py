@@ -34,6 +34,8 @@ from scipy.special import softmax
 
 from lib.evaluation.calibration import joined, reliability
 
+LEAST = np.finfo(np.float32).tiny
+"""Probabilities below count as this."""
 Points = list[tuple[float, float]]
 BASELINE = "baseline"
 FRONT = "front"
@@ -132,7 +134,8 @@ def _bars(view: View) -> Drawn:
         value = VALUES[column][1]
         for entry in _shown(view, view.rows):
             means = {row: mean(map(value, view.runs(row, view.stage, entry))) for row in _made(view, view.rows, entry)}
-            label = LABELS[column]
+            micro = column == "f1" and view.words.score(view.stage, entry) == "f1_micro"
+            label = "micro-F1" if micro else LABELS[column]
             if column == "memory":
                 kinds = {run.memory_kind for row in means for run in view.runs(row, view.stage, entry)}
                 label = f"peak {'GPU' if 'gpu' in kinds else 'resident'} memory" if len(kinds) == 1 else label
@@ -240,7 +243,7 @@ def _calibration(view: View) -> Drawn:
     for entry in _shown(view, view.rows):
         for row in _made(view, view.rows, entry):
             tests = [_test(run) for run in view.runs(row, view.stage, entry)]
-            parts = [(np.stack(test["probabilities"]), test["label"].to_numpy()) for test in tests]
+            parts = [_decisions(test) for test in tests]
             temperatures = [_temperature(run) for run in view.runs(row, view.stage, entry)]
             legend.append(f"{row}: {_errors(parts, [1] * len(parts))}; at T = {np.mean(temperatures):.2f}: ")
             legend[-1] += _errors(parts, temperatures)
@@ -254,7 +257,9 @@ def _calibration(view: View) -> Drawn:
 
 
 def _errors(parts: Iterable[tuple[np.ndarray, np.ndarray]], temperatures: Iterable[float]) -> str:
-    heated = [(p ** (1 / each), labels) for (p, labels), each in zip(parts, temperatures, strict=True)]
+    heated = [
+        (np.maximum(p, LEAST) ** (1 / each), labels) for (p, labels), each in zip(parts, temperatures, strict=True)
+    ]
     errors = [100 * calibration_error(p / p.sum(axis=1, keepdims=True), labels, 10) for p, labels in heated]
     return f"{np.mean(errors):.1f}" + ("" if (spread := deviation(errors)) is None else f" ± {spread:.1f}")
 
@@ -263,9 +268,23 @@ def _temperature(run: Made) -> float:
     """Return the temperature at which the cross-entropy of validation has no slope."""
     assert run.predictions is not None
     documents = run.predictions[run.predictions["split"] == "validation"]
-    logits = np.log(np.stack(documents["probabilities"]))
-    own = logits[np.arange(len(documents)), documents["label"]].mean()
+    probabilities, labels = _decisions(documents)
+    logits = np.log(np.maximum(probabilities, LEAST))
+    own = logits[np.arange(len(labels)), labels].mean()
+    slopes = [(softmax(each * logits, axis=1) * logits).sum(axis=1).mean() - own for each in (0.01, 100)]
+    if slopes[0] * slopes[1] > 0:  # it is best at an end
+        return 0.01 if slopes[1] < 0 else 100
     return 1 / brentq(lambda each: (softmax(each * logits, axis=1) * logits).sum(axis=1).mean() - own, 0.01, 100)
+
+
+def _decisions(documents: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Return probabilities and classes of documents; of sets, those of each class: having it not, or having it."""
+    probabilities, labels = np.stack(documents["probabilities"]), documents["label"].to_numpy()
+    if labels.dtype != object:
+        return probabilities, labels
+    has = np.array([np.isin(range(probabilities.shape[1]), each) for each in labels])
+    with_it = probabilities.ravel()
+    return np.stack([np.maximum(1 - with_it, 2**-25), with_it], axis=1), has.ravel().astype(int)
 
 
 def _scaling(view: View) -> Drawn:

@@ -4,10 +4,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 from expected_runs import Words
-from expected_tables import comparable, results
+from expected_tables import comparable, results, shown_entries, stages_passed
 
 WITHOUT_BASELINE = {"pareto", "requirements", "score_time"}
 """Kinds in which the baseline has no row."""
+
+
+OF_ONE_CLASS = {"abstention", "confusion", "detection", "errors", "groups", "group_score"}
+"""Kinds that show the class of each document, which then must have one."""
 
 
 class Refusal:
@@ -25,7 +29,19 @@ class Refusal:
 
 def refusals(words: Words) -> list[Refusal]:
     """Return every reason to refuse a result of a study."""
-    return [*_files(words), *_comparisons(words)]
+    return [*_files(words), *_comparisons(words), *_of_sets(words)]
+
+
+def _of_sets(words: Words) -> Iterator[Refusal]:
+    """Yield results that show the one class of each document, where documents have sets of classes."""
+    for section in ("tables", "figures"):
+        for entry, settings in words.study["report"].get(section, {}).items():
+            kinds = OF_ONE_CLASS | ({"state_size"} if section == "figures" else set())
+            stages = stages_passed(settings) if settings.get("kind") in kinds else []
+            places = [(stage, at) for stage in stages for at in shown_entries(words, settings, stage) if words.sets(at)]
+            models = settings.get("models") or words.models
+            if any(words.has_run(model, *place) for place in places for model in models):
+                yield Refusal(section, entry, "shows one class per document")
 
 
 def _files(words: Words) -> Iterator[Refusal]:

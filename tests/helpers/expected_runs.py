@@ -63,6 +63,8 @@ class Made:
     config: Mapping[str, Any]
     start: str | None
     """Digest of the weights that it starts from."""
+    score: str = "f1_macro"
+    """Metric that tables call F1."""
 
     @property
     def path(self) -> str:
@@ -250,6 +252,15 @@ class Words:
         """Whether a stage classifies documents."""
         return self.stages[stage]["task"]["kind"] == "sequence_classification"
 
+    def sets(self, entry: str) -> bool:
+        """Whether documents of a dataset have sets of classes."""
+        return "label_set" in self.datasets.get(entry, {})
+
+    def score(self, stage: str, entry: str) -> str:
+        """Return the metric that tables call F1."""
+        own = self.stages[stage]["data"][entry].get("task", {})
+        return f"f1_{own.get('average', 'macro')}"
+
     def _draw(self, *what: Any) -> np.random.Generator:
         """Return random numbers that belong to something."""
         digest = hashlib.sha256(json.dumps([self.number, *what], sort_keys=True).encode()).digest()
@@ -260,6 +271,11 @@ class Words:
         draw, classes = self._draw("documents", entry, split), len(self.datasets[entry]["labels"])
         number = int(draw.integers(16, 34)) * classes
         labels = draw.permutation(np.arange(number) % classes)
+        if self.sets(entry):  # some empty, and at times a class that no document has
+            frequencies = self._draw("frequencies", entry).choice([0, 0.1, 0.5, 0.7], classes)
+            frequencies[0] = 0.5
+            has = draw.random((number, classes)) < frequencies
+            labels = pd.Series([np.flatnonzero(row) for row in has])
         groups = draw.choice([2, 4, 8], number)
         return pd.DataFrame({"id": [f"{split}{each}" for each in range(number)], "label": labels, "group": groups})
 
@@ -284,7 +300,7 @@ class Words:
             work[part][name] = value
         metrics = {"train_loss": draw.uniform(1, 4), "eval_loss": draw.uniform(1, 4)} if trains else {}
         if labelled:
-            names = ("f1_macro", "accuracy", "matthews")
+            names = ("f1_macro", "accuracy", "matthews", *(["f1_micro"] if self.sets(entry) else []))
             splits = ("eval",) if tuned else ("eval", "test")
             metrics |= {f"{split}_{name}": draw.uniform(0.2, 0.98) for split in splits for name in names}
         trials = _trials(tuned["space"], draw) if tuned else None
@@ -322,6 +338,7 @@ class Words:
             trials=trials,
             config=config,
             start=None if place is None else self._weights(model, place, seed),
+            score=self.score(stage, entry),
         )
 
     def _weights(self, model: str, place: tuple[str, str], seed: int) -> str:
@@ -348,6 +365,9 @@ class Words:
         for split in ("validation", "test"):
             documents = self.documents(entry, split)
             scores = draw.gumbel(size=(len(documents), classes))
+            if self.sets(entry):
+                frames.append(_given_sets(documents.assign(split=split), scores, skill))
+                continue
             scores[np.arange(len(documents)), documents["label"]] += skill
             probabilities = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
             frames.append(
@@ -356,6 +376,14 @@ class Words:
                 )
             )
         return pd.concat(frames, ignore_index=True)
+
+
+def _given_sets(documents: pd.DataFrame, scores: np.ndarray, skill: float) -> pd.DataFrame:
+    """Return predictions of sets: probabilities, some of them equal or 0 or 1, and the classes of at least a half."""
+    has = np.array([np.isin(range(scores.shape[1]), each) for each in documents["label"]])
+    probabilities = (1 / (1 + np.exp(1 - scores - skill * (2 * has - 1)))).round(1)
+    given = [np.flatnonzero(row) for row in probabilities >= 0.5]
+    return documents.assign(prediction=given, probabilities=list(probabilities))
 
 
 def _history(draw: np.random.Generator, of_all_seeds: np.random.Generator, *, labelled: bool) -> pd.DataFrame:
@@ -449,5 +477,6 @@ def write_made(folder: Path, run: Made) -> None:
         versions={"torch": "2"},
         git_commit=None,
         metrics=dict(run.metrics),
+        score=run.score if f"eval_{run.score}" in run.metrics else None,
     )
     write_record(folder, record)

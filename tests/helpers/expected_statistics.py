@@ -1,7 +1,10 @@
-"""Statistics that tables show, by plain formulas: the interval of a difference in macro-F1, and McNemar's test.
+"""Statistics that tables show, by plain formulas: the interval of a difference in F1, and McNemar's test.
 
-Models are given by their predictions `[seeds, documents]`, of the same documents with these `labels`.
+Models are given by whether they give documents each class `[seeds, documents, classes]`, of the same documents with
+these `labels` `[documents, classes]`. The classes of a group count together: each alone in macro-F1, all in micro-F1.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.stats import binomtest, t
@@ -11,15 +14,15 @@ FIXED = 1e-24
 
 
 def difference_interval(
-    labels: np.ndarray, ours: np.ndarray, theirs: np.ndarray, classes: int, confidence: float
+    labels: np.ndarray, ours: np.ndarray, theirs: np.ndarray, groups: Sequence[slice], confidence: float
 ) -> tuple[float, float]:
     """Return the ends of the interval, by the formulas that the docstring of `Estimate` describes."""
-    (seeds, n), level = ours.shape, 1 - confidence
-    of_seeds = [macro_f1(labels, a, classes) - macro_f1(labels, b, classes) for a, b in zip(ours, theirs, strict=True)]
+    (seeds, n, _), level = ours.shape, 1 - confidence
+    of_seeds = [f1(labels, a, groups) - f1(labels, b, groups) for a, b in zip(ours, theirs, strict=True)]
     without = [
         [
-            macro_f1(*(np.delete(each, i) for each in (labels, a)), classes)
-            - macro_f1(*(np.delete(each, i) for each in (labels, b)), classes)
+            f1(*(np.delete(each, i, axis=0) for each in (labels, a)), groups)
+            - f1(*(np.delete(each, i, axis=0) for each in (labels, b)), groups)
             for a, b in zip(ours, theirs, strict=True)
         ]
         for i in range(n)
@@ -32,36 +35,38 @@ def difference_interval(
     squared = quantile * shared
     if seeds > 1:
         squared += t.ppf(1 - level / 2, seeds - 1) ** 2 * np.var(of_seeds, ddof=1) / seeds
-    half = np.sqrt(max(squared, least) + _of_fixed_classes(labels, ours, theirs, classes, level))
+    half = np.sqrt(max(squared, least) + _of_fixed_classes(labels, ours, theirs, groups, level))
     return max(np.mean(of_seeds) - half, -1), min(np.mean(of_seeds) + half, 1)
 
 
-def macro_f1(labels: np.ndarray, predictions: np.ndarray, classes: int) -> float:
-    """Return the mean over classes of 2 TP / (2 TP + FP + FN), 0 where that is 0 / 0."""
+def f1(labels: np.ndarray, predictions: np.ndarray, groups: Sequence[slice]) -> float:
+    """Return the mean over groups of 2 TP / (2 TP + FP + FN), 0 where that is 0 / 0."""
     scores = []
-    for number in range(classes):
-        true, found = labels == number, predictions == number
+    for group in groups:
+        true, found = labels[:, group], predictions[:, group]
         scores.append(2 * (true & found).sum() / max(true.sum() + found.sum(), 1))
     return float(np.mean(scores))
 
 
-def _of_fixed_classes(labels: np.ndarray, ours: np.ndarray, theirs: np.ndarray, classes: int, level: float) -> float:
+def _of_fixed_classes(
+    labels: np.ndarray, ours: np.ndarray, theirs: np.ndarray, groups: Sequence[slice], level: float
+) -> float:
     """Return what classes add that both models, in all seeds, never find or always find without an error."""
     added = 0.0
-    for number in range(classes):
-        true = labels == number
-        never = [not (each[:, true] == number).any() for each in (ours, theirs)]
-        always = [((each == number) == true).all() for each in (ours, theirs)]
+    for group in groups:
+        true = labels[:, group]
+        never = [not (each[..., group] & true).any() for each in (ours, theirs)]
+        always = [(each[..., group] == true).all() for each in (ours, theirs)]
         if true.any() and all(np.logical_or(never, always)):
-            u = 1 - level ** (1 / true.sum())
-            added += sum(((2 * u / (1 + u) if missed else u) / classes) ** 2 for missed in never)
+            u = 1 - level ** (1 / true.any(axis=1).sum())
+            added += sum(((2 * u / (1 + u) if missed else u) / len(groups)) ** 2 for missed in never)
     return added
 
 
 def mcnemar(labels: np.ndarray, ours: np.ndarray, theirs: np.ndarray) -> float:
     """Return the exact p-value of the seed in the middle, or below it, times the seeds over its rank."""
     found = []
-    for a, b in zip(ours == labels, theirs == labels, strict=True):
+    for a, b in zip(*((each == labels).all(axis=-1) for each in (ours, theirs)), strict=True):
         alone, disagree = int((a & ~b).sum()), int((a != b).sum())
         found.append(binomtest(alone, disagree).pvalue if disagree else 1.0)
     rank = (len(found) + 1) // 2

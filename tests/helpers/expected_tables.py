@@ -46,10 +46,10 @@ VALUES: dict[str, tuple[str, Callable[[Made], float | None], bool]] = {
     "trained": ("trained_parameters", lambda run: run.parameters["total"] if run.trains else None, False),
     "epochs": ("epochs", lambda run: run.epochs, False),
     "loss": ("loss", lambda run: run.metrics.get("train_loss"), True),
-    "f1": ("f1_macro_percent", lambda run: 100 * run.metrics["test_f1_macro"], True),
+    "f1": ("f1_macro_percent", lambda run: 100 * run.metrics[f"test_{run.score}"], True),
     "accuracy": ("accuracy_percent", lambda run: 100 * run.metrics["test_accuracy"], True),
     "matthews": ("matthews", lambda run: run.metrics["test_matthews"], True),
-    "validation_f1": ("validation_f1_macro_percent", lambda run: 100 * run.metrics["eval_f1_macro"], True),
+    "validation_f1": ("validation_f1_macro_percent", lambda run: 100 * run.metrics[f"eval_{run.score}"], True),
     "validation_accuracy": ("validation_accuracy_percent", lambda run: 100 * run.metrics["eval_accuracy"], True),
     "eval_loss": ("eval_loss", lambda run: run.metrics.get("eval_loss"), True),
 }
@@ -193,13 +193,24 @@ class View:
             [_test(self.words.made(model, self.stage, entry, seed)).sort_values("id") for model in models]
             for seed in seeds
         ]
-        return PairedPredictions(
-            models=models,
-            labels=tests[0][0]["label"].to_numpy(),
-            predictions=np.array([[each["prediction"].to_numpy() for each in of_seed] for of_seed in tests]),
-            documents=np.arange(len(tests[0][0])),
-            classes=len(self.words.datasets[entry]["labels"]),
-        )
+        classes, labels = len(self.words.datasets[entry]["labels"]), tests[0][0]["label"].to_numpy()
+        given = np.array([[each["prediction"].to_numpy() for each in of_seed] for of_seed in tests])
+        if self.words.sets(entry):
+            metric = self.words.score(self.stage, entry)
+            return PairedPredictions.of_sets(models, labels, given, classes, metric)
+        return PairedPredictions(models, labels, given, np.arange(len(labels)), classes)
+
+    def has(self, row: str, entry: str, column: str = "prediction") -> np.ndarray:
+        """Return whether runs of a row gave test documents each class [seeds, documents, classes]; or they have it."""
+        numbers = range(len(self.words.datasets[entry]["labels"]))
+        tests = [_test(run).sort_values("id") for run in self.runs(row, self.stage, entry)]
+        return np.array([[np.isin(numbers, each) for each in test[column]] for test in tests])
+
+    def called(self, column: str, stage: str, *entries: str) -> str:
+        """Return what the CSV calls a column of these entries: F1 by its metric, if they have the same."""
+        there = [at for at in entries if any(self.runs(row, stage, at) for row in self.words.models)]
+        metrics = {self.words.score(stage, at) for at in there}
+        return VALUES[column][0].replace("f1_macro", metrics.pop() if len(metrics) == 1 else "f1_macro")
 
     def number(self, row: str, entry: str) -> int:
         """Return the place of a row's run in `paired`."""
@@ -282,7 +293,7 @@ def _stage(view: View) -> Expected:
         for entry in view.stages[stage]:
             place = entry if len(groups) == 1 else together if alone else f"{together}_{entry}"
             for column in of_stage[stage]:
-                label = place if one else f"{place}_{VALUES[column][0]}"
+                label = place if one else f"{place}_{view.called(column, stage, entry)}"
                 for name, cells in _numbers(view, column, group, entry, others).items():
                     _add_means(table, label + name, cells, VALUES[column][2] and several)
     if any("memory" in each for each in of_stage.values()):
@@ -457,7 +468,8 @@ def _word(met: bool | None) -> str:
 def _pareto(view: View) -> Expected:
     settings, stage, rows = view.settings, view.stage, view.trained
     confidence, intervals = settings.get("confidence", 0.95), settings.get("intervals", True)
-    names = ["f1_macro_percent", "f1_macro_percent_sd", "low", "high", "minutes", "peak_memory_gib"]
+    name = view.called("f1", stage, *view.stages[stage])
+    names = [name, f"{name}_sd", "low", "high", "minutes", "peak_memory_gib"]
     names += ["front", "dominated_by"]
     names += ["f1_no_significant_difference_from"] * intervals
     found = []
@@ -465,7 +477,7 @@ def _pareto(view: View) -> Expected:
         there = [row for row in rows if view.runs(row, stage, entry)]
         minutes = {row: _cost(view, "total_minutes", row, stage, entry, settings["time"]) for row in there}
         made = [row for row in there if minutes[row] is not None]  # the others do not train
-        scores = {row: [100 * run.metrics["test_f1_macro"] for run in view.runs(row, stage, entry)] for row in made}
+        scores = {row: [*map(VALUES["f1"][1], view.runs(row, stage, entry))] for row in made}
         f1 = {row: mean(scores[row]) for row in made}
         memory = {row: _cost(view, "memory", row, stage, entry, settings["time"]) for row in made}
         owners = {view.words.owner(row, stage, entry): row for row in made}
@@ -585,8 +597,10 @@ def compared(view: View) -> list[dict[str, Any]]:
         runs = entry, frozenset(view.words.owner(each, stage, entry) for each in (row, other))
         paired, numbers = view.paired[entry], (view.number(row, entry), view.number(other, entry))
         difference: Estimate = paired.difference(*numbers)
-        labels, (ours, theirs) = paired.labels, (paired.predictions[:, number] for number in numbers)
-        low, high = difference_interval(labels, ours, theirs, paired.classes, confidence)
+        labels, (ours, theirs) = view.has(row, entry, "label")[0], (view.has(each, entry) for each in (row, other))
+        micro, classes = view.words.score(stage, entry) == "f1_micro", range(labels.shape[1])
+        groups = [slice(None)] if micro else [slice(number, number + 1) for number in classes]
+        low, high = difference_interval(labels, ours, theirs, groups, confidence)
         found.append(
             {
                 "dataset": entry,
@@ -721,7 +735,7 @@ def best_variant(view: View, row: str, entry: str, column: str) -> tuple[dict[st
 
 def _search_best(view: View) -> Expected:
     column = view.settings.get("column", "validation_f1")
-    name, value, _ = VALUES[column]
+    name, value = view.called(column, view.stage, *view.stages[view.stage]), VALUES[column][1]
     places = view.words.variants(view.stage)[0]
     others = ["dataset", "model", name, f"{name}_sd", "lead", "seeds"]
     table = Expected(["dataset", "model", *called(places, others), *others[2:]])
@@ -960,7 +974,7 @@ def _correlation(view: View) -> Expected:
         for one, other in pairs_of_runs(view, entry):
             found = []
             for row in (one, other):
-                f1 = mean(100 * run.metrics["test_f1_macro"] for run in view.runs(row, stage, entry))
+                f1 = mean(map(VALUES["f1"][1], view.runs(row, stage, entry)))
                 of_weights = [
                     mean(geometry(view, row, entry, stage, measure, step=STEPS[1], positions=[position]))
                     for measure in ("symmetry", "directionality")
@@ -1011,15 +1025,17 @@ def _scores_of_classes(view: View, row: str) -> list[Any]:
     names = view.words.datasets[entry]["labels"]
     found = []
     for run in view.runs(row, view.stage, entry):
-        test = _test(run)
-        scores = precision_recall_fscore_support(
-            test["label"], test["prediction"], labels=range(len(names)), zero_division=0
+        true, given = (
+            np.array([np.isin(range(len(names)), each) for each in _test(run)[column]])
+            for column in ("label", "prediction")
         )
-        of_classes = np.array(scores, dtype=float).T
-        accuracy = float((test["label"] == test["prediction"]).mean())
-        found.append([*of_classes, [*[accuracy] * 3, len(test)], [*of_classes[:, :3].mean(axis=0), len(test)]])
+        of_classes = np.array(precision_recall_fscore_support(true, given, zero_division=0), dtype=float).T
+        right, members = (true & given).sum(), (given.sum(), true.sum())
+        # Of documents with one class each, all three are the accuracy.
+        micro = [right / max(each, 1) for each in (*members, np.mean(members))]
+        found.append([*of_classes, [*micro, members[1]], [*of_classes[:, :3].mean(axis=0), members[1]]])
     means = np.mean(np.array([[list(map(float, line)) for line in each] for each in found]), axis=0)
-    own = ("accuracy", "macro average")
+    own = ("micro average" if view.words.sets(entry) else "accuracy", "macro average")
     labels = [*(f"class {name}" if name in own else name for name in names), *own]
     return [[label, *(100 * line[:3]), line[3]] for label, line in zip(labels, means, strict=True)]
 

@@ -57,11 +57,25 @@ def random_study(number: int, results: str) -> dict[str, Any]:
     draw = Draw(number)
     names = _names(draw)
     experiment = _experiment(draw, names)
+    _take_sets(Draw(2_000_000 + number), experiment)
     study: dict[str, Any] = {"extensions": shipped(), "experiment": experiment}
     _add_models(draw, study, names["models"])
     study["report"] = {}
     study["execution"] = {"results": results, "resources": f"{results}_resources"}
     return study
+
+
+def _take_sets(draw: Draw, experiment: dict[str, Any]) -> None:
+    """Give documents of some datasets sets of classes, where no search draws trials."""
+    stages = experiment["stages"].values()
+    for name, dataset in experiment["datasets"].items():
+        if any(stage.get("tuning") and name in stage["data"] for stage in stages) or not draw.chance(0.3):
+            continue
+        dataset["label_set"] = {"separator": ";"}
+        task = {"kind": "multi_label_classification", "average": draw.choice(["micro", "macro"])}
+        for stage in stages:
+            if stage["task"]["kind"] == "sequence_classification" and name in stage["data"]:
+                stage["data"][name]["task"] = task
 
 
 def _names(draw: Draw) -> dict[str, list[str]]:

@@ -1,6 +1,6 @@
 """Whether models are right as often as they are confident: reliability diagrams."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import matplotlib.style
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from lib.core.settings import Few, PositiveInt
-from lib.results.predictions import class_probabilities, without_copies
+from lib.results.predictions import class_probabilities, has_sets, without_copies
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings
 from lib.results.style import BEHIND, STYLE, line_styles
@@ -27,6 +27,7 @@ class CalibrationFigure(FigureSettings):
 
     needs_predictions: ClassVar[bool] = True
     needs_probabilities: ClassVar[bool] = True
+    takes_sets: ClassVar[bool] = True
     compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
 
     kind: Literal["calibration"]
@@ -37,6 +38,13 @@ class CalibrationFigure(FigureSettings):
     least_documents: PositiveInt = Field(20, ge=1)
     """Documents of a point: intervals that hold fewer are joined with their neighbours. Errors are computed from the
     intervals as they are."""
+
+    def notes(self, scope: Scope) -> Iterable[str]:
+        """See the base: what counts as a document where documents have sets of classes."""
+        first = scope.grid(self.stage).drop_duplicates("dataset").set_index("dataset")["folder"]
+        if sets := [dataset for dataset, folder in first.items() if has_sets(folder)]:
+            yield f"{', '.join(sets)}: each class of a document is a decision, at a probability of 0.5, and counts"
+            yield "as a document."
 
     @matplotlib.style.context(STYLE)
     def draw(self, scope: Scope) -> Figure:

@@ -23,6 +23,7 @@ class ScoreIntervalsFigure(FigureSettings):
     """F1 on test as bars with intervals, best model first, one panel per dataset."""
 
     needs_predictions: ClassVar[bool] = True
+    takes_sets: ClassVar[bool] = True
     compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
     has_intervals: ClassVar[bool] = True
 

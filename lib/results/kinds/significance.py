@@ -10,6 +10,7 @@ from pydantic import Field
 from lib.core.settings import check
 from lib.evaluation.statistics import Paired, PairedSpans, holm, mcnemar_test, smallest_difference
 from lib.results.predictions import interval_notes, paired_predictions, scores_of, shared_starts, without_copies
+from lib.results.quantities import F1_IN_WORDS, with_datasets
 from lib.results.scope import Scope
 from lib.results.settings import ResultSettings, TableSettings, Topic
 from lib.results.table import SMALL_P, Column, Table, interval_columns, number
@@ -25,6 +26,7 @@ class ComparisonSettings(ResultSettings):
     """Base of the settings of what compares pairs of models, or each with reference and baseline."""
 
     needs_predictions: ClassVar[bool] = True
+    takes_sets: ClassVar[bool] = True
     has_intervals: ClassVar[bool] = True
     compares_with: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ("reference", "baseline")
     needs_another: ClassVar[bool] = True
@@ -124,7 +126,7 @@ def _compared(paired: Paired, pairs: Sequence[tuple[str, str]], dataset: str, co
                 "p": difference.p_value(),
                 "mcnemar_p": float("nan") if right is None else mcnemar_test(right[seeds, ours], right[seeds, theirs]),
                 "of_extremes": difference.of_extremes(1 - confidence),
-                "of_spans": isinstance(paired, PairedSpans),
+                "metric": paired.metric,
                 **{name: getattr(difference, name) for name in (*VARIANCES, "seeds", "documents")},
             }
         )
@@ -210,12 +212,7 @@ def _note(settings: SignificanceTable, frame: pd.DataFrame) -> Iterator[str]:
 
 def _score(compared: pd.DataFrame) -> str:
     """Return the name of the F1; where datasets have different ones, each with its datasets."""
-    of_spans = compared.groupby("dataset", sort=False)["of_spans"].first()
-    names = {"macro-F1": of_spans.index[~of_spans], "F1 of the characters in spans": of_spans.index[of_spans]}
-    found = {name: datasets for name, datasets in names.items() if len(datasets)}
-    if len(found) == 1:
-        return next(iter(found))
-    return " and ".join(f"{name} ({', '.join(datasets)})" for name, datasets in found.items())
+    return with_datasets(compared.groupby("dataset", sort=False)["metric"].first().to_dict(), F1_IN_WORDS, " and ")
 
 
 class AnswerTable(ComparisonSettings, TableSettings):

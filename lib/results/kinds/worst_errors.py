@@ -6,14 +6,15 @@ import numpy as np
 import pandas as pd
 
 from lib.core.errors import DataError
-from lib.results.predictions import by_validation, class_names, class_probabilities, load_predictions
+from lib.results.predictions import CLASSES, by_validation, class_names, class_probabilities, decided, load_predictions
 from lib.results.scope import Scope
 from lib.results.settings import TableSettings
 from lib.results.table import Column, Table
 
-CLASSES = ["label", "prediction"]
 DOCUMENTS = 10
 """Errors that are shown, at most."""
+NONE = "(none)"
+"""What is in place of no class."""
 CHARACTERS = 300
 """Length that texts are cut to."""
 
@@ -25,6 +26,7 @@ class WorstErrorsTable(TableSettings):
     needs_predictions: ClassVar[bool] = True
     needs_probabilities: ClassVar[bool] = True
     needs_classes: ClassVar[bool] = True
+    takes_sets: ClassVar[bool] = True
     needs_documents: ClassVar[bool] = True
 
     kind: Literal["worst_errors"]
@@ -34,7 +36,8 @@ class WorstErrorsTable(TableSettings):
     def make(self, scope: Scope) -> Table:
         """Return the errors of the model with the highest F1 on validation: classes, probability, text.
 
-        They are of the first seed. Where there are other models, it says how many of them are wrong, too.
+        The probability is that of the predicted class; of sets, that of the wrong decision on a class that the model is
+        surest of. They are of the first seed. Where there are other models, it says how many of them are wrong, too.
 
         Raises:
             DataError: a run is missing or has no probabilities of classes, or the documents are others than predicted.
@@ -44,7 +47,8 @@ class WorstErrorsTable(TableSettings):
         folders = grid.drop_duplicates("row").set_index("row")["folder"]
         errors = _errors(folders[model])
         frame = errors.sort_values("probability", ascending=False, kind="stable").head(DOCUMENTS)
-        frame[CLASSES] = frame[CLASSES].map(dict(enumerate(class_names(folders[model]))).get)
+        names = {**dict(enumerate(class_names(folders[model]))), -1: NONE}
+        frame[CLASSES] = frame[CLASSES].map(lambda each: ", ".join(names[at] for at in np.ravel(each)) or NONE)
         if others:
             also = sum(frame["id"].isin(_errors(folders[row])["id"]).astype(int) for row in others)
             frame["other_models_wrong"] = also.map(f"{{}} of {len(others)}".format)
@@ -59,8 +63,10 @@ class WorstErrorsTable(TableSettings):
 
 
 def _errors(folder: str) -> pd.DataFrame:
-    """Return the test documents that a run got wrong: id, both classes, probability of the predicted one in percent."""
-    documents = load_predictions(folder, ["id", *CLASSES]).astype(dict.fromkeys(CLASSES, int))
-    probabilities = class_probabilities(folder)[1][np.arange(len(documents)), documents["prediction"]]
-    documents["probability"] = np.where(documents["prediction"] < 0, np.nan, 100 * probabilities)  # some have no class
-    return documents[documents["label"] != documents["prediction"]]
+    """Return the test documents that a run got wrong: id, both classes, probability of the error in percent."""
+    documents, (labels, probabilities) = load_predictions(folder, ["id", *CLASSES]), class_probabilities(folder)
+    given = decided(documents["prediction"], len(labels) // len(documents))
+    sure = np.where(given < 0, np.nan, 100 * probabilities[np.arange(len(given)), given])  # some have no class
+    wrong = (labels != given).reshape(len(documents), -1)
+    documents["probability"] = np.where(wrong, sure.reshape(wrong.shape), 0).max(axis=1)
+    return documents[wrong.any(axis=1)]

@@ -45,4 +45,4 @@ def test_tables_with_f1_of_their_dataset(folders, kind):
     assert "characters" not in said("imdb")
     assert "characters" in said("unlp")
     both = said("imdb", "unlp")
-    assert any(each in both for each in ("unlp F1 of characters", "(of characters: unlp)", "in spans (unlp)"))
+    assert any(each in both for each in ("unlp F1 of characters", "F1 (imdb), F1 of characters (unlp)", "in spans (unlp)"))
