@@ -14,7 +14,6 @@ from lib.advice.preparing import FEWEST_OF_CLASS, HELD_OUT, OwnTexts
 from lib.advice.quick import FOLDS, USUAL, Forecast, Quick
 from lib.advice.studies import StudySize
 from lib.advice.texts import lost
-from lib.core.files import mapping_text
 from lib.evaluation.statistics import FEW_DOCUMENTS, Estimate, smallest_difference
 
 LEVEL, POWER = 0.05, 0.8
@@ -29,7 +28,8 @@ _NAMED = 20
 
 def quick_answer(quick: Quick) -> str:
     """Return which of the quick rows is the best, and whether it differs from the others."""
-    found = f"**Best without training: `{quick.rows[quick.best].name}`, {_f1(quick)} {_score(quick, quick.best)} %.**"
+    average = quick.paired.metric.removeprefix("f1_")
+    found = f"**Best without training: `{quick.rows[quick.best].name}`, {average}-F1 {_score(quick, quick.best)} %.**"
     for place, row in enumerate(quick.rows):
         if place != quick.best:
             ahead = quick.paired.difference(quick.best, place)
@@ -97,10 +97,10 @@ def facts(own: OwnTexts, lengths: np.ndarray, limits: Sequence[int]) -> list[str
             sizes = f"{min(own.classes.values()):,} to {max(own.classes.values()):,} documents each"
         documents += f" of {len(own.classes):,} classes ({sizes})"
     if own.set_sizes:
-        given, most = mapping_text(own.settings["label_set"], one_line=True), max(map(int, own.set_sizes))
-        mean, rare = sum(own.classes.values()) / own.documents, sum(n < FEWEST_OF_CLASS for n in own.classes.values())
-        labels = f"{mean:.1f} labels on average (`label_set: {given}`), {most} at most, {own.set_sizes['0']:,} none"
-        documents += f"; documents have {labels}; {rare:,} classes have fewer than {FEWEST_OF_CLASS} documents"
+        mean, most = sum(own.classes.values()) / own.documents, max(map(int, own.set_sizes))
+        rare = sum(count < FEWEST_OF_CLASS for count in own.classes.values())
+        documents += f", {mean:.1f} a document, {most} at most, and none in {own.set_sizes['0']:,}"
+        documents += f" (`label_set: {own.settings['label_set']}`); {rare:,} classes have fewer than {FEWEST_OF_CLASS}"
     test = own.splits.get("test") or round(HELD_OUT * own.documents)  # without labels: that they would have
     shown = smallest_difference(0.0, DISAGREEMENT / test, 1, test, LEVEL, POWER) or 1.0 if test > 1 else 1.0
     least = f"no difference below {100 * shown:.0f} points" if shown <= DISAGREEMENT else "no difference"
@@ -144,7 +144,7 @@ def table(
         cells.append([row.model, expected, "-", time, "-", memory])
     if not cells:
         return "Nothing was scored or measured."
-    score = f"{_f1(quick)} [%] (95 %)"
+    score = f"{quick.paired.metric.removeprefix('f1_') if quick else 'macro'}-F1 [%] (95 %)"
     titles = ["row", score, "minus the best (95 %)", "time", "documents/s, one core", "memory [GiB]"]
     align = ("left", *["right"] * (len(titles) - 1))
     text = pd.DataFrame(cells, columns=titles).to_markdown(index=False, colalign=align, disable_numparse=True)
@@ -167,20 +167,15 @@ def _quick_cells(quick: Quick) -> list[list[str]]:
 
 def _how_scored(quick: Quick) -> str:
     """Return on which documents the quick rows were scored, and how."""
-    scored, usual = len(quick.paired.labels), " and ".join(row.name for row in quick.rows if not row.chosen)
+    scored, usual = quick.paired.documents.max() + 1, " and ".join(row.name for row in quick.rows if not row.chosen)
     fewest = quick.paired.documents_of_classes.min()
-    how = "at random" if quick.paired.micro else "by class"
-    drawn = f", drawn {how} from {quick.drawn_from:,} to be read in time" if scored < quick.drawn_from else ""
+    drawn = f", drawn from {quick.drawn_from:,} to be read in time" if scored < quick.drawn_from else ""
     short = f", too short perhaps, since a class has {fewest}" if fewest < FEW_DOCUMENTS else ""
     rare = f" Classes of fewer than {FOLDS} are left out." if quick.left_out else ""
     return (
         f"Scores: {FOLDS} folds of {scored:,} training documents{drawn}; logistic regression, C chosen inside of the "
         f"folds that train{f', but {USUAL:g} for {usual}' if usual else ''}; intervals over documents{short}.{rare}"
     )
-
-
-def _f1(quick: Quick | None) -> str:
-    return "micro-F1" if quick and quick.paired.micro else "macro-F1"
 
 
 def _score(quick: Quick, place: int) -> str:

@@ -25,7 +25,7 @@ from lib.backbones.logistic import STRENGTHS
 from lib.backbones.settings import BACKBONES
 from lib.backbones.text_encoder import TextEncoder
 from lib.evaluation.label_sets import indicators, sets_of
-from lib.evaluation.statistics import PairedSets
+from lib.evaluation.statistics import PairedPredictions
 
 FOLDS = 5
 """Folds; each is classified by a model of the others."""
@@ -71,7 +71,7 @@ class Quick:
     """Rows that were scored on the same documents."""
 
     rows: list[QuickRow]
-    paired: PairedSets
+    paired: PairedPredictions
     """Their predictions, in the same order; F1 is macro-F1, or micro-F1 where documents have several labels."""
     drawn_from: int
     """Documents that there were to draw from."""
@@ -137,8 +137,9 @@ def quick_rows(
         rows.append(QuickRow(name, taken + time.monotonic() - begun, cpu, chosen))
     if not rows:
         return None
-    sets: list[Any] = [sets_of(each) if several else each[:, None] for each in (labels, *predictions)]
-    paired = PairedSets([row.name for row in rows], sets[0], [sets[1:]], classes, micro=several)
+    true, *given = ([*(sets_of(each) if several else each[:, None])] for each in (labels, *predictions))
+    sets: tuple[Any, ...] = true, pd.DataFrame(given).to_numpy()[None], classes, "f1_micro" if several else "f1_macro"
+    paired = PairedPredictions.of_sets([row.name for row in rows], *sets)
     return Quick(rows, paired, len(every), len(every) < len(own.texts))
 
 
