@@ -99,8 +99,8 @@ def facts(own: OwnTexts, lengths: np.ndarray, limits: Sequence[int]) -> list[str
     if own.set_sizes:
         mean, most = sum(own.classes.values()) / own.documents, max(map(int, own.set_sizes))
         rare = sum(count < FEWEST_OF_CLASS for count in own.classes.values())
-        documents += f", {mean:.1f} a document, {most} at most, and none in {own.set_sizes['0']:,}"
-        documents += f" (`label_set: {own.settings['label_set']}`); {rare:,} classes have fewer than {FEWEST_OF_CLASS}"
+        documents += f", {mean:.1f} per document, {most} at most, and none in {own.set_sizes['0']:,} documents"
+        documents += f" (`label_set: {own.settings['label_set']}`; fewer than {FEWEST_OF_CLASS} in {rare:,} classes)"
     test = own.splits.get("test") or round(HELD_OUT * own.documents)  # without labels: that they would have
     shown = smallest_difference(0.0, DISAGREEMENT / test, 1, test, LEVEL, POWER) or 1.0 if test > 1 else 1.0
     least = f"no difference below {100 * shown:.0f} points" if shown <= DISAGREEMENT else "no difference"
