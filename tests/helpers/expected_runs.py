@@ -258,8 +258,7 @@ class Words:
 
     def score(self, stage: str, entry: str) -> str:
         """Return the metric that tables call F1."""
-        own = self.stages[stage]["data"][entry].get("task", {})
-        return f"f1_{own.get('average', 'macro')}"
+        return f"f1_{self.stages[stage]['data'][entry].get('task', {}).get('average', 'macro')}"
 
     def _draw(self, *what: Any) -> np.random.Generator:
         """Return random numbers that belong to something."""
@@ -382,8 +381,8 @@ def _given_sets(documents: pd.DataFrame, scores: np.ndarray, skill: float) -> pd
     """Return predictions of sets: probabilities, some of them equal or 0 or 1, and the classes of at least a half."""
     has = np.array([np.isin(range(scores.shape[1]), each) for each in documents["label"]])
     probabilities = (1 / (1 + np.exp(1 - scores - skill * (2 * has - 1)))).round(1)
-    given = [np.flatnonzero(row) for row in probabilities >= 0.5]
-    return documents.assign(prediction=given, probabilities=list(probabilities))
+    given = map(np.flatnonzero, probabilities >= 0.5)
+    return documents.assign(prediction=[*given], probabilities=list(probabilities))
 
 
 def _history(draw: np.random.Generator, of_all_seeds: np.random.Generator, *, labelled: bool) -> pd.DataFrame:

@@ -1024,11 +1024,7 @@ def _scores_of_classes(view: View, row: str) -> list[Any]:
     (entry,) = view.stages[view.stage]
     names = view.words.datasets[entry]["labels"]
     found = []
-    for run in view.runs(row, view.stage, entry):
-        true, given = (
-            np.array([np.isin(range(len(names)), each) for each in _test(run)[column]])
-            for column in ("label", "prediction")
-        )
+    for true, given in zip(view.has(row, entry, "label"), view.has(row, entry), strict=True):
         of_classes = np.array(precision_recall_fscore_support(true, given, zero_division=0), dtype=float).T
         right, members = (true & given).sum(), (given.sum(), true.sum())
         # Of documents with one class each, all three are the accuracy.

@@ -50,6 +50,7 @@ def write_run(root: Path, stage: str, model: str, dataset: str, seed: int = 0, *
         "code": None,
         "files": {},
         "accepted": [],
+        "score": None,
     }
     metrics = {"test_f1_macro": 0.8, "eval_f1_macro": 0.8} if stage == "finetune" else {"train_loss": 3.0}
     metrics |= {name: value for name, value in values.items() if name not in fields}
@@ -97,6 +98,14 @@ def write_spans(folder: Path, counts: Sequence[tuple[int, int, int]]) -> Path:
     ]
     rows.insert(0, "id", [f"d{number}" for number in range(len(rows))])
     rows.assign(split="test").to_parquet(folder / PREDICTIONS, index=False)
+    return folder
+
+
+def write_sets(folder: Path, names: Sequence[str], labels: Any, predictions: Any, probabilities: Any) -> Path:
+    """Write sets of classes of test documents, called by letters, to a run's folder."""
+    rows = pd.DataFrame({"label": labels, "prediction": predictions, "probabilities": probabilities, "split": "test"})
+    rows.assign(id=list("abcdefghij"[: len(rows)])).to_parquet(folder / PREDICTIONS, index=False)
+    (folder / CONFIG).write_text(yaml.safe_dump({"labels": list(names)}))
     return folder
 
 

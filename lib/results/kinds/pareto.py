@@ -62,7 +62,7 @@ class CostSettings(ResultSettings):
 
 
 class ParetoTable(CostSettings, TableSettings):
-    """Models with a training loop, by dataset: macro-F1 on test, time and memory, and which are on the Pareto front."""
+    """Models with a training loop, by dataset: F1 on test, time and memory, and which are on the Pareto front."""
 
     takes_sets: ClassVar[bool] = True
     has_intervals: ClassVar[bool] = True

@@ -41,7 +41,8 @@ class StageTable(TableSettings):
     those that they start from. Times add up, and the largest memory counts."""
     columns: list[str] | dict[str, list[str]] = Field(min_length=1)
     """What it shows of each run, or of the runs of each stage: `memory`, `minutes` (of an epoch), `total_minutes`,
-    `hours`, `lora_rank`, `loss`, `f1` (macro-F1; of spans, that of characters), `validation_f1`, `accuracy`,
+    `hours`, `lora_rank`, `loss`, `f1` (macro-F1; of spans, that of characters; of sets of classes, micro-F1 or
+    macro-F1, as the `average` of their task says), `validation_f1`, `accuracy`,
     `validation_accuracy`, `sequence_accuracy`, `matthews`, of numbers `pearson` and `spearman` (each of these three
     also as `validation_...`), `parameters` (weights in all; those of a part are `parameters_embeddings`, `_attention`,
     `_feed_forward`, `_recurrence`, `_norms`, `_other`, `_backbone`, `_head`, and `_trainable` those with adapters; a

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from run_records import scope_of, write_run
+from run_records import scope_of, write_run, write_sets
 
 from lib.core.errors import DataError
 from lib.core.record import CONFIG, PREDICTIONS, RUN
@@ -40,6 +40,18 @@ def test_errors_of_the_best_model(tmp_path):
     assert made.frame["other_models_wrong"].tolist() == ["1 of 2", "2 of 2", "1 of 2", "1 of 2"]
     assert made.to_csv().startswith("label,prediction,probability,other_models_wrong,text,id\nno,yes,90.0,1 of 2,")
     assert made.note == "Errors: 4, of tfidf with seed 0, the best one by F1 on validation."
+
+
+def test_errors_of_sets(tmp_path):
+    """The wrong decision that is surest counts, whatever threshold gave it: of b it is that on `no`, given at 0.3."""
+    labels, given = [[0], [], [0, 1], [1], [0], []], [[0], [0], [1], [1], [], [0, 1]]
+    probabilities = [[0.9, 0.1], [0.3, 0.1], [0.2, 0.7], [0.1, 0.9], [0.1, 0.2], [0.4, 0.95]]
+    folder = write_run(tmp_path, "finetune", "sdpa", "imdb")
+    made = table(tmp_path, write_sets(folder, ["no", "yes"], labels, given, probabilities)).frame
+    assert made["id"].tolist() == ["f", "e", "c", "b"]
+    assert made["probability"].tolist() == pytest.approx([95, 90, 80, 30])
+    assert made["label"].tolist() == ["(none)", "no", "no, yes", "(none)"]
+    assert made["prediction"].tolist() == ["no, yes", "(none)", "yes", "no"]
 
 
 def test_texts_of_errors_in_a_page(tmp_path):
