@@ -117,14 +117,12 @@ class ReaderSettings(BaseSettings):
         from safetensors.numpy import save_file
 
         held_out = predictions[predictions["split"] == "validation"]
-        probabilities = np.stack(held_out["probabilities"])
+        numbers = {"probabilities": np.stack(held_out["probabilities"])}
         if self.task.label_form == "set":
-            from lib.evaluation.label_sets import indicators
-
-            labels = indicators(held_out["label"], probabilities.shape[1]).toarray()
+            classes = np.arange(len(self.labels or ()))
+            numbers["labels"] = np.stack([np.isin(classes, row) for row in held_out["label"]])
         else:
-            labels = held_out["label"].to_numpy(np.int64)
-        numbers = {"labels": labels, "probabilities": probabilities}
+            numbers["labels"] = held_out["label"].to_numpy(np.int64)
         save_file(numbers, folder / VALIDATION)
 
 

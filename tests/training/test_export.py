@@ -6,7 +6,10 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 import transformers
@@ -19,10 +22,14 @@ from lib.backbones.pretrained.families import FAMILIES
 from lib.backbones.stored import open_model
 from lib.core import errors
 from lib.core.errors import ConfigError, RunError
+from lib.predicting.predict import predict
+from lib.preparing.parts import part_schema
 from lib.tokens.cutting import note_cut
+from lib.tokens.stored import load_tokens
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.tokenizing import tokenize_dataset
 from lib.tokens.vocabularies import from_published
+from lib.training.evaluate import evaluate
 from lib.training.run import train
 from lib.workflow.commands.exporting import export, export_onnx
 from lib.workflow.commands.sharing import _without_project
@@ -275,6 +282,56 @@ def test_exported_causal_decoder(kind, exported, agree, run_of, tmp_path):
     export(model, tmp_path / "plain")
     name = agree(model, tmp_path / "plain", AUTO["pretrain"], exported_auto="AutoModelForCausalLM")
     assert name == exported
+
+
+@pytest.fixture(scope="module")
+def sets(corpus, tmp_path_factory):
+    """Changes of a run whose documents have none, one or both of the classes."""
+    folder, sources = tmp_path_factory.mktemp("sets"), {}
+    for split in ("train", "validation", "test"):
+        frame, sources[split] = pd.read_parquet(corpus / f"{split}.parquet"), folder / f"{split}.parquet"
+        frame["label"] = [[], [0, 1], *([each] for each in frame["label"][2:])]
+        pq.write_table(pa.Table.from_pandas(frame, part_schema("set"), preserve_index=False), sources[split])
+    tokenizer, lengths = TextTokenizer.load(corpus / "tokenizer"), folder / "token_lengths.json"
+    tokenize_dataset(sources, tokenizer, max_tokens=32, folder=folder / "tokens", lengths=lengths)
+    task = {"kind": "multi_label_classification", "classifier_pooling": "cls", "threshold": "per_class"}
+    return {"task": task, "data": {split: str(folder / "tokens" / split) for split in sources}}
+
+
+@pytest.mark.extended
+def test_published_classifier_of_several_classes_in_and_out(agree, run_of, sets, corpus, tmp_path):
+    """Without a recipe it gives the probabilities of transformers; trained on, it goes back to its class there."""
+    names = {"id2label": {0: "low", 1: "high"}, "problem_type": "multi_label_classification"}
+    tokenizer = TextTokenizer.load(corpus / "tokenizer").backend
+    config = AutoConfig.for_model("bert", **SIZES, max_position_embeddings=64, vocab_size=len(tokenizer), **names)
+    torch.manual_seed(3)
+    published = transformers.BertForSequenceClassification(config).eval()
+    torch.nn.init.normal_(published.classifier.weight)
+    for weight in published.bert.encoder.parameters():
+        weight.data *= 4  # so that the first token depends on the others
+    published.save_pretrained(tmp_path / "published")
+    start = {"start": {"checkpoint": str(tmp_path / "published")}, "backbone": backbone("bert")} | sets
+    evaluate(run_of("finetune", **start, recipe=None), tmp_path / "as_it_is")
+    found = pd.read_parquet(tmp_path / "as_it_is/predictions.parquet").query("split == 'test'").set_index("id")
+    for row in load_tokens(sets["data"]["test"]):
+        with torch.no_grad():
+            expected = published(torch.tensor([row["input_ids"]])).logits[0].sigmoid()
+        assert found["probabilities"][row["id"]] == pytest.approx(expected.numpy(), abs=1e-6)
+    assert found["prediction"].map(len).max() > 0
+    predict(tmp_path / "as_it_is", corpus / "test.parquet", tmp_path / "out.csv", id="id", device="cpu")
+    said = pd.read_csv(tmp_path / "out.csv", index_col="id", dtype={"low": np.float32, "high": np.float32})
+    assert (said.loc[found.index, ["low", "high"]] == np.stack(found["probabilities"])).all(axis=None)
+    for change, named in (
+        ({"labels": ["high", "low"]}, "id2label"),
+        ({"task": sets["task"] | {"classifier_pooling": "mean"}}, "cls"),
+    ):
+        with pytest.raises(RunError, match=f"published.*{named}"):
+            evaluate(run_of("finetune", **start | {"recipe": None} | change), tmp_path / "refused")
+
+    train(run_of("finetune", **start, recipe={"epochs": 1}), tmp_path / "out")
+    export(tmp_path / "out/model", tmp_path / "plain")
+    assert agree(tmp_path / "out/model", tmp_path / "plain", AUTO["finetune"]) == "BertForSequenceClassification"
+    assert AutoConfig.from_pretrained(tmp_path / "plain").problem_type == "multi_label_classification"
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 from lib.backbones import contract
 from lib.backbones.architecture import is_published
 from lib.backbones.pretrained.families import FAMILIES
-from lib.backbones.pretrained.hub_weights import load_published
+from lib.backbones.pretrained.hub_weights import load_head, load_published
 from lib.backbones.pretrained.model import PretrainedBackboneModel
 from lib.backbones.pretrained.probe import probe
 from lib.backbones.pretrained.settings import Settings
@@ -66,8 +66,10 @@ class Backbone(contract.TokenBackbone):
     def load_weights(self, model: PreTrainedModel, folder: str | Path, *, with_head: bool = False) -> None:
         """See `lib.backbones.contract.TokenBackbone.load_weights`."""
         # Early files of BERT name no type.
-        if is_published(Path(folder), {*FAMILIES, None}) and not with_head:
+        if is_published(Path(folder), {*FAMILIES, None}):
             load_published(model, Path(folder))
+            if with_head:
+                load_head(model, Path(folder))
         else:
             super().load_weights(model, folder, with_head=with_head)
 

@@ -89,8 +89,7 @@ def target(folder: Path, *, encoder: bool = False) -> Target:
     kind, family = config.architecture["model_type"], config.family
     found = next(iter(config.architectures or []), "")
     auto, inner, missing = HEADS.get(found, ""), config.inner(), f"{folder}: {found or 'a model without a head'}"
-    by_first = config.classifier_pooling == "cls" and config.classifier_head != "none" and kind in DENSE
-    by_sentences = auto == "AutoModelForSequenceClassification" and not by_first and not encoder
+    by_sentences = auto == "AutoModelForSequenceClassification" and not head_names(config) and not encoder
     reason = None
     if config.mechanism is not None:
         reason = f"holds {kinds_of(config.parameters.held_mechanisms)} in place of the attention of {kind}"
@@ -132,13 +131,21 @@ def target(folder: Path, *, encoder: bool = False) -> Target:
         head = dict(zip(["head.1"], linear, strict=False))
         reason = None if len(linear) == 1 else f"has more layers in its head ({', '.join(linear)})"
     else:
-        place = 1 if config.classifier_head == "roberta" else 0  # after its dropout
-        head = {f"head.{place + 3 * number}": theirs for number, theirs in enumerate(DENSE[kind])}
-        reason = None
+        head, reason = head_names(config), None
     if reason:
         raise ConfigError(f"{missing}: {type(model).__name__} {reason}. Load it after `import lib`, or {ENCODER}.")
     names = {OWN: prefix} | head
     return Target(auto, inner, names, HEADS[found], config.parameters.quantized)
+
+
+def head_names(config: PretrainedBackboneConfig) -> dict[str, str]:
+    """Return the names in transformers of the linear layers that classify documents, by ours; none = it has no such."""
+    place = {"bert": 0, "roberta": 1}.get(config.classifier_head)  # after its dropout
+    if config.classifier_pooling != "cls" or place is None:
+        return {}
+    return {
+        f"head.{place + 3 * each}": name for each, name in enumerate(DENSE.get(config.architecture["model_type"], ()))
+    }
 
 
 def _renamed(weights: Mapping[str, Tensor], aim: Target) -> dict[str, Tensor]:

@@ -4,15 +4,17 @@ import logging
 from pathlib import Path
 
 import torch
+import transformers
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
 from transformers.utils import CONFIG_NAME
 
 from lib.backbones.architecture import compare, take_over, take_over_words, text_fields
 from lib.backbones.pretrained import declared
+from lib.backbones.pretrained.export import DENSE, head_names
 from lib.backbones.pretrained.fields import architecture_of, config_error, in_own_names, in_shared_names, is_bystander
 from lib.backbones.pretrained.mechanisms import with_shared_projections
-from lib.backbones.stored import MECHANISM, load_source, refuse
+from lib.backbones.stored import MECHANISM, load_source, open_config, refuse
 from lib.core.errors import RunError
 from lib.core.model_folder import read_fields
 
@@ -22,6 +24,9 @@ TEXT_PART = {r"^language_model\.": "", r"^model\.language_model\.": "model."}
 """Names of the weights of a text model inside a multimodal model, and alone."""
 CONSTANTS = ("inv_freq", "masked_bias")
 """Ends of names of tensors in blocks that older releases of transformers saved; they follow from the architecture."""
+
+ONE = "single_label_classification"
+"""Problem of a classifier that names none."""
 
 
 def load_published(model: PreTrainedModel, folder: Path) -> None:
@@ -100,6 +105,28 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
         return
     for own, published in family.head.items():
         take_over(model.head.get_submodule(own), parts[published])
+
+
+def load_head(model: PreTrainedModel, folder: Path) -> None:
+    """Replace the head of a document classifier by the one that a model was published with, for the same classes.
+
+    Args:
+        model: as of `load_published`, which has taken over the rest.
+        folder: folder of a class of transformers that classifies documents by their first token.
+
+    Raises:
+        RunError: it has other classes or another problem, or no such head, or `model` has another one.
+    """
+    if not (names := head_names(model.config)):
+        known = f"one that classifies documents by the first token, of {', '.join(DENSE)}, with classifier_pooling: cls"
+        raise RunError(f"{folder}: without a recipe, its head is needed. Expected {known}. Or train one.")
+    source, report = load_source(transformers.AutoModelForSequenceClassification, folder, open_config(folder))
+    refuse(report["missing_keys"], folder)
+    own, theirs = ((each.problem_type or ONE, each.id2label) for each in (model.config, source.config))
+    both = dict(zip(("problem_type", "id2label"), zip(own, theirs, strict=True), strict=True))
+    compare(both, folder, "Choose its task, and name its classes in their order.")
+    for name, published in names.items():
+        model.get_submodule(name).load_state_dict(source.get_submodule(published).state_dict())
 
 
 def tiled(table: Tensor, rows: int, first: int) -> Tensor:

@@ -49,7 +49,6 @@ CALLS = {
 SCORES = {
     "f1_micro": "Micro-F1",
     "f1_macro": "Macro-F1",
-    "f1_samples": "F1 of a document",
     "accuracy": "Accuracy",
     "subset_accuracy": "Subset accuracy",
     "average_precision_macro": "Mean average precision",

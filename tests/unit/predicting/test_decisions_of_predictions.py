@@ -5,11 +5,15 @@ import runpy
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from scipy.optimize import minimize_scalar
 from sklearn.metrics import precision_score, recall_score
 
 from lib.core.errors import ProjectError
 from lib.evaluation.decisions import at_temperature, temperature
+from lib.preparing.parts import part_schema
 from lib.study.run import RunSettings
 from lib.training.evaluate import evaluate
 
@@ -40,10 +44,58 @@ def run(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def sets(run):
+    """A run on the same texts, which have the class of each of their words, mostly, and a third that none has."""
+    (run / "sets").mkdir()
+    data = {split: str(run / "sets" / f"{split}.parquet") for split in ("train", "validation", "test")}
+    for seed, path in enumerate(data.values()):
+        frame, rng = documents(300, seed), np.random.default_rng(seed)
+        has = [
+            [any(each in text for each in words) == (rng.random() < 0.8) for words in WORDS] for text in frame["text"]
+        ]
+        frame["label"] = [np.flatnonzero(row).tolist() for row in has]
+        pq.write_table(pa.Table.from_pandas(frame, part_schema("set"), preserve_index=False), path)
+    values = {"stage": "score", "model": "tfidf", "dataset": "toy", "seed": 0, "labels": NAMES, "data": data}
+    values["task"] = {"kind": "multi_label_classification", "threshold": "per_class"}
+    values["backbone"] = {"kind": "tfidf", "ngram_max": 1, "C": 100.0, "class_weight": None}
+    evaluate(RunSettings.model_validate(values), run / "sets" / "run")
+    return pd.read_parquet(run / "sets/run/predictions.parquet").groupby("split")
+
+
+NAMES = ["good", "bad", "labels"]
+
+
+def test_sets_of_classes(sets, answers):
+    """The record itself; thresholds and temperature of each class of each document as one of two."""
+    columns = [f"probability_{name}" for name in NAMES]
+    for split, expected in sets:
+        found = answers(split, model="sets/run")
+        assert found.columns.tolist() == ["id", "labels", *sorted(columns)]
+        assert found[columns].to_numpy(np.float32).tolist() == np.stack(expected["probabilities"]).tolist()
+        named = [[NAMES[number] for number in row] for row in expected["prediction"]]
+        assert [json.loads(row) for row in found["labels"]] == named
+    held_out = sets.get_group("validation")
+    yes, true = np.stack(held_out["probabilities"]).astype(float), np.zeros((300, 3), bool)
+    for row, labels in zip(true, held_out["label"], strict=True):
+        row[labels] = True
+    found = answers("validation", "--thresholds", "{bad: {recall: 0.95}}", model="sets/run")["labels"].map(json.loads)
+    least = np.quantile(yes[true[:, 1], 1], 0.05, method="lower")
+    assert [each in row for row in found for each in ["bad"]] == (yes[:, 1] >= least).tolist()
+    odds = np.log(np.maximum(yes, 1e-38)) - np.log1p(-yes)
+    best = minimize_scalar(lambda t: np.logaddexp(0, np.where(true, -odds, odds) / t).sum(), bounds=(0.01, 100))
+    found = answers("validation", "--calibrated", model="sets/run")[columns].to_numpy()
+    np.testing.assert_allclose(found, 1 / (1 + np.exp(-odds / best.x)), atol=1e-4)
+    for refused, message in ((["--abstain", "0.1"], "abstain"), (["--passages", "2"], "no passages")):
+        with pytest.raises(ProjectError, match=message):
+            answers("test", *refused, model="sets/run")
+
+
 @pytest.fixture
 def answers(run, tmp_path):
     def predict(split, *arguments, model="run"):
-        given = ["--model", run / model, "--input", run / f"{split}.parquet", "--out", tmp_path / "out.csv", *arguments]
+        source = (run / model).parent / f"{split}.parquet"
+        given = ["--model", run / model, "--input", source, "--out", tmp_path / "out.csv", *arguments]
         runpy.run_path("scripts/tools/predict.py")["main"]([*map(str, given), "--id", "id"])
         return pd.read_csv(tmp_path / "out.csv", float_precision="round_trip")
 
