@@ -17,8 +17,7 @@ def project(copy_of_repository):
     """A copy of the repository with some texts of its own."""
     project = copy_of_repository("advised")
     (project.folder / "texts.csv").write_text(
-        "body,class,topics\n"
-        + "".join(f"text {n},no,a\nother text {n},yes,{'a;b' * (n % 2)}\n" for n in range(50))
+        "body,class,topics\n" + "".join(f"text {n},no,a\nother text {n},yes,{'a;b' * (n % 2)}\n" for n in range(50))
     )
     return project
 
