@@ -136,7 +136,8 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     recipe = Recipe.model_validate(encoder.recipe(own.splits["train"], labelled=own.labelled))
     cut = np.minimum(lengths, limit)
     compared = [row(each, turns[each], recipe, cut, own, hardware) for each in [*models][1:]]
-    gain = forecast({row.name.rpartition("-")[2] for row in quick.rows}, language) if quick else None
+    rows_here = {row.name.rpartition("-")[2] for row in quick.rows} if quick else set()
+    gain = forecast(rows_here, language) if rows_here and not own.set_sizes else None
     parts = [quick_answer(quick)] if quick else []
     parts.append(training_answer(encoder, size, rows, gain, name))
     if question.minutes is not None:
@@ -148,7 +149,8 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
         found.append(f"{said}. `--encoder FOLDER` names a folder that has them.")
     if own.labelled and quick is None:
         found.append(f"Nothing was scored, which takes two classes of {FOLDS} documents and a row that reads them.")
-    found += [*_remarks(ngrams, language, spoken), busy]
+    unknown = "No past file has several labels, so no gain is forecast." if own.set_sizes else ""
+    found += [*_remarks(ngrams, language, spoken), unknown, busy]
     parts.append("\n".join(f"- {fact}" for fact in (*facts(own, lengths, limits), " ".join(filter(None, found)))))
     # A row that nothing else of the study needs is in it only if its weights are here.
     readers = {each: how for each, how in readers.items() if f"{each}-frozen" in reading or each == encoder.name}

@@ -10,7 +10,7 @@ import torch
 from lib.advice.cost import processor
 from lib.advice.encoders import PublishedEncoder
 from lib.advice.estimates import Hardware, Row, ratio
-from lib.advice.preparing import HELD_OUT, OwnTexts
+from lib.advice.preparing import FEWEST_OF_CLASS, HELD_OUT, OwnTexts
 from lib.advice.quick import FOLDS, USUAL, Forecast, Quick
 from lib.advice.studies import StudySize
 from lib.advice.texts import lost
@@ -28,7 +28,8 @@ _NAMED = 20
 
 def quick_answer(quick: Quick) -> str:
     """Return which of the quick rows is the best, and whether it differs from the others."""
-    found = f"**Best without training: `{quick.rows[quick.best].name}`, macro-F1 {_score(quick, quick.best)} %.**"
+    average = quick.paired.metric.removeprefix("f1_")
+    found = f"**Best without training: `{quick.rows[quick.best].name}`, {average}-F1 {_score(quick, quick.best)} %.**"
     for place, row in enumerate(quick.rows):
         if place != quick.best:
             ahead = quick.paired.difference(quick.best, place)
@@ -95,6 +96,11 @@ def facts(own: OwnTexts, lengths: np.ndarray, limits: Sequence[int]) -> list[str
         if len(own.classes) > _NAMED:
             sizes = f"{min(own.classes.values()):,} to {max(own.classes.values()):,} documents each"
         documents += f" of {len(own.classes):,} classes ({sizes})"
+    if own.set_sizes:
+        mean, most = sum(own.classes.values()) / own.documents, max(map(int, own.set_sizes))
+        rare = sum(count < FEWEST_OF_CLASS for count in own.classes.values())
+        documents += f", {mean:.1f} per document, {most} at most, and none in {own.set_sizes['0']:,} documents"
+        documents += f" (`label_set: {own.settings['label_set']}`; fewer than {FEWEST_OF_CLASS} in {rare:,} classes)"
     test = own.splits.get("test") or round(HELD_OUT * own.documents)  # without labels: that they would have
     shown = smallest_difference(0.0, DISAGREEMENT / test, 1, test, LEVEL, POWER) or 1.0 if test > 1 else 1.0
     least = f"no difference below {100 * shown:.0f} points" if shown <= DISAGREEMENT else "no difference"
@@ -138,7 +144,8 @@ def table(
         cells.append([row.model, expected, "-", time, "-", memory])
     if not cells:
         return "Nothing was scored or measured."
-    titles = ["row", "macro-F1 [%] (95 %)", "minus the best (95 %)", "time", "documents/s, one core", "memory [GiB]"]
+    score = f"{quick.paired.metric.removeprefix('f1_') if quick else 'macro'}-F1 [%] (95 %)"
+    titles = ["row", score, "minus the best (95 %)", "time", "documents/s, one core", "memory [GiB]"]
     align = ("left", *["right"] * (len(titles) - 1))
     text = pd.DataFrame(cells, columns=titles).to_markdown(index=False, colalign=align, disable_numparse=True)
     notes = [_how_scored(quick)] if quick else []
@@ -160,9 +167,9 @@ def _quick_cells(quick: Quick) -> list[list[str]]:
 
 def _how_scored(quick: Quick) -> str:
     """Return on which documents the quick rows were scored, and how."""
-    scored, usual = len(quick.paired.labels), " and ".join(row.name for row in quick.rows if not row.chosen)
+    scored, usual = quick.paired.documents.max() + 1, " and ".join(row.name for row in quick.rows if not row.chosen)
     fewest = quick.paired.documents_of_classes.min()
-    drawn = f", drawn by class from {quick.drawn_from:,} to be read in time" if scored < quick.drawn_from else ""
+    drawn = f", drawn from {quick.drawn_from:,} to be read in time" if scored < quick.drawn_from else ""
     short = f", too short perhaps, since a class has {fewest}" if fewest < FEW_DOCUMENTS else ""
     rare = f" Classes of fewer than {FOLDS} are left out." if quick.left_out else ""
     return (
@@ -172,7 +179,7 @@ def _how_scored(quick: Quick) -> str:
 
 
 def _score(quick: Quick, place: int) -> str:
-    """Return macro-F1 of a row in per cent, with its interval."""
+    """Return F1 of a row in per cent, with its interval."""
     low, high = quick.paired.score(place).score_interval(1 - LEVEL)
     return f"{100 * quick.paired.f1()[0, place]:.1f} ({100 * low:.1f} to {100 * high:.1f})"
 

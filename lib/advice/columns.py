@@ -1,7 +1,8 @@
 """Columns of a user's files: which one has the texts, and which one the labels."""
 
+import contextlib
 import json
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -9,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from lib.advice import seen
-from lib.advice.preparing import MOST_CLASSES, OPTIONS, PER_CLASS
+from lib.advice.preparing import MOST_CLASSES, OPTIONS, PER_CLASS, Labels, own_labels
 from lib.core.errors import DataError
-from lib.core.settings import FEW
 from lib.preparing.settings.sources import Dialect
-from lib.reading.cells import HALF, MISSING, cell_text, half_found
+from lib.reading.cells import HALF, MISSING, half_found
 from lib.reading.formats import column_names, read_rows
 from lib.reading.raw_files import Columns, suffix_of
 from lib.reading.tables import dialects, shown_delimiter
@@ -33,7 +33,7 @@ class OwnColumns:
     """Columns of files that have texts and, if there are any, labels; and how the files are written."""
 
     text: str
-    label: str | None
+    label: Labels
     dialect: Dialect
     """How the files are written."""
     notes: tuple[str, ...] = ()
@@ -41,12 +41,12 @@ class OwnColumns:
 
 
 def find_columns(
-    files: Sequence[Path], text: str | None, label: str | None, dialect: Dialect | None, *, labelled: bool = True
+    files: Sequence[Path], text: str | None, label: Labels, dialect: Dialect | None, *, labelled: bool = True
 ) -> OwnColumns:
     """Return the columns of texts and labels, from their values if they are not given.
 
     A column called `text` has the texts, else the one whose values are the longest by far. A column called `label` has
-    the labels, else the only one with few different values.
+    the labels, else the only one with few different values, or several that hold 0 and 1 alone.
 
     Args:
         files: files in any format of `lib.reading.formats`, with the same columns.
@@ -82,18 +82,21 @@ def find_columns(
         return OwnColumns(text or TEXT, label, found, none)
     notes = []
     if text is None:
-        sample.pop(label or "", None)
+        sample.pop(str(label or ""), None)
         text = TEXT if TEXT in sample else _longest(files[0], sample, names)
         notes.append(f"`{text}` was taken as the column of the text (`--column` names another one).")
     if unknown:
         sample.pop(text, None)
-        label = LABEL if LABEL in sample else _classes(files, sample, names, found)
+        label = LABEL if LABEL in sample else _classes(files, text, sample, names, found)
         if label is None:
             seen.check_names(files)
         others = ", ".join(f"`{name}`" for name in names if name not in (text, label))
         notes.append(
-            f"No other column has 2 to {MOST_CLASSES} values with {PER_CLASS} documents each, so the texts have no "
-            f"labels ({f'`--label` names a column: {others}' if others else 'the file has one column'})."
+            f"{_named(label)} hold 0 and 1 alone, and were taken as a class each (`--label` names a column of labels, "
+            "`--unlabelled` none)."
+            if isinstance(label, tuple)
+            else f"No other column has 2 to {MOST_CLASSES} values with {PER_CLASS} documents each, so the texts have "
+            f"no labels ({f'`--label` names a column: {others}' if others else 'the file has one column'})."
             if label is None
             else f"`{label}` was taken as the column of the label (`--label` names another one, `--unlabelled` none)."
         )
@@ -139,25 +142,22 @@ def _longest(path: Path, columns: Mapping[str, Sequence[Any]], names: Sequence[s
     return near[0]
 
 
-def _classes(files: Sequence[Path], left: Iterable[str], names: Sequence[str], dialect: Dialect) -> str | None:
-    """Return the only one of the columns that are left that may have labels; None if there is none."""
-    near = [name for name in left if _has_classes(files, name, dialect)]
-    if len(near) > 1:
+def _classes(files: Sequence[Path], text: str, left: Iterable[str], names: Sequence[str], dialect: Dialect) -> Labels:
+    """Return the only one of the columns that are left that may have labels, or those that mark a class each.
+
+    Labels are of 2 to `MOST_CLASSES` classes with `PER_CLASS` documents each; other columns have none.
+    """
+    near = {}
+    for name in left:
+        with contextlib.suppress(DataError):
+            found, _ = own_labels(files, Columns(None, text, name), dialect)
+            classes = len(found.keys() - {MISSING})
+            if 2 <= classes <= MOST_CLASSES and found.total() - found[MISSING] >= PER_CLASS * classes:
+                near[name] = {*found}
+    if len(near) > 1 and not all(found <= {"0", "1", "false", "true"} for found in near.values()):
         several = f"{files[0]}: {_named(near)} may have the labels, with few different values."
         raise DataError(f"{several} Name one with --label, or say --unlabelled. The columns are {_named(names)}.")
-    return next(iter(near), None)
-
-
-def _has_classes(files: Sequence[Path], name: str, dialect: Dialect) -> bool:
-    """Return whether the values of a column name 2 to `MOST_CLASSES` classes with `PER_CLASS` documents each."""
-    found: Counter[str] = Counter()
-    for value in (value for path in files for value in _values(path, name, dialect)):
-        if (text := cell_text(value)) is None or len(text) > FEW:
-            return False
-        found[text] += text != MISSING
-        if len(found) > MOST_CLASSES + 1:
-            return False
-    return 2 <= len(+found) <= MOST_CLASSES and found.total() >= PER_CLASS * len(+found)
+    return tuple(near) if len(near) > 1 else next(iter(near), None)
 
 
 def _named(names: Any) -> str:

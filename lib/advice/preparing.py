@@ -16,16 +16,17 @@ from lib.advice import seen
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
 from lib.core.files import mapping_text, read_mapping
 from lib.core.randomness import derive_seed
-from lib.core.settings import FEW
+from lib.core.settings import FEW, LARGE
 from lib.preparing.filtering import filter_corpus
 from lib.preparing.folds import SPLITS
 from lib.preparing.labelled import SUMMARY, SplitError, prepare_dataset
 from lib.preparing.settings.corpus import ArticleFilter
-from lib.preparing.settings.preparation import MOST_LABELS, Preparation
+from lib.preparing.settings.preparation import MOST_LABELS, LabelSet, Preparation
 from lib.preparing.settings.sources import Dialect
 from lib.reading.cells import HALF, MISSING, cell_text, half_found
 from lib.reading.formats import read_rows
 from lib.reading.raw_files import Columns
+from lib.reading.readers import labels_of
 
 HELD_OUT = 0.1
 """Share of texts without labels that are held out."""
@@ -50,6 +51,10 @@ OPTIONS = "Name columns with --column and --label, and a dialect with --dialect 
 _LEFT_OUT = {"unlabelled": "without one of these classes", "empty": "without text"}
 
 
+Labels = str | tuple[str, ...] | None
+"""Column of the labels, or columns that say of one class each whether a document has it; None = there are no labels."""
+
+
 @dataclass(frozen=True)
 class OwnTexts:
     """The texts of a user, as a study prepares them."""
@@ -64,8 +69,10 @@ class OwnTexts:
     """Number of documents of each class; empty without labels."""
     notes: Sequence[str] = ()
     """Changes of the documents by these settings, a sentence each."""
-    sample_labels: Sequence[int] = ()
-    """Class of each of `texts`, by its number; empty without labels."""
+    sample_labels: Sequence[Any] = ()
+    """Class of each of `texts`, by its number, or the list of its classes; empty without labels."""
+    set_sizes: Counter[str] = field(default_factory=Counter)
+    """Number of documents by that of their labels, if they may have several."""
 
     @property
     def documents(self) -> int:
@@ -78,7 +85,7 @@ class OwnTexts:
         return bool(self.classes)
 
 
-def own_texts(files: Sequence[Path], *, column: str, label: str | None, dialect: Dialect | None = None) -> OwnTexts:
+def own_texts(files: Sequence[Path], *, column: str, label: Labels, dialect: Dialect | None = None) -> OwnTexts:
     """Return texts as the study prepares them, with settings that the preparation accepts.
 
     Labels are counted in the file. Copies of texts are dropped if a split has
@@ -88,20 +95,20 @@ def own_texts(files: Sequence[Path], *, column: str, label: str | None, dialect:
     Args:
         files: files in any format of `lib.reading.formats`.
         column: column of the text.
-        label: column of the label; None = there is none.
+        label: column of the label, or columns of the classes; None = there is none.
         dialect: how text files are written; None = as by default.
 
     Raises:
         DataError: the files cannot be read, or can be read in two ways; or no settings split the documents.
     """
-    columns, dialect = Columns(None, column, label), dialect or Dialect()
+    marks, dialect = label if isinstance(label, tuple) else None, dialect or Dialect()
+    columns = Columns(None, column, label if isinstance(label, str) else None, marks=marks)
     try:
-        values = _labels(files, columns, dialect)
+        values, given = own_labels(files, columns, dialect)
     except DataError as error:
         raise DataError(f"{error} {OPTIONS}") from error
-    seen.check_labels(f"{files[0]}: '{label}'", values)
     rows = (row for path in files if label for row in read_rows(path, columns, dialect))
-    remarks = [*seen.remarks(files, values, (row[1:3] for row in rows))]
+    remarks = [*seen.remarks(files, values, ((row[1], _cell(row, columns)) for row in rows))]
     settings: dict[str, Any] = {"text": column}
     if written := dialect.model_dump(exclude_defaults=True):
         settings["dialect"] = written
@@ -109,38 +116,56 @@ def own_texts(files: Sequence[Path], *, column: str, label: str | None, dialect:
         if label is None:
             own = _corpus(files, settings, Path(folder))
         else:
-            settings |= {"label": label, "labels": _names(values, label)}
+            settings |= {"labels": [*marks]} if marks else {"label": label, "labels": _names(values, columns.label)}
+            settings |= {"label_set": given.model_dump(exclude_unset=True)} if given else {}
             if MISSING in values:
                 settings["values"] = {MISSING: None}
             own = _dataset(files, Preparation.model_validate(settings), Path(folder))
     return replace(own, notes=[*remarks, *own.notes])
 
 
-def _labels(files: Sequence[Path], columns: Columns, dialect: Dialect) -> Counter[str]:
-    found: Counter[str] = Counter()
+def own_labels(files: Sequence[Path], columns: Columns, dialect: Dialect) -> tuple[Counter[str], LabelSet | None]:
+    """Return how often each label occurs ("" = none), and how several of a document are given; None = it has one.
+
+    Raises:
+        ConfigError: labels may be read in two ways.
+        DataError: the files cannot be read, or have no labels, or too many.
+    """
+    cells = Counter[str]()
     rows = ((path, *each) for path in files for each in enumerate(read_rows(path, columns, dialect), start=1))
-    for path, number, (_, _, value, *_) in tqdm(rows, "reading", unit=" documents", disable=None):
-        if columns.label is None:
+    for path, number, row in tqdm(rows, "reading", unit=" documents", disable=None):
+        if columns.label is None and columns.marks is None:
             continue
-        where = f"{path}, document {number}: '{columns.label}'"
+        where, value = f"{path}, document {number}: '{columns.label}'", row[2]
         if isinstance(value, str) and HALF.search(value):
             raise DataError(f"{where} {half_found(value, dialect.encoding)}.")
-        if (text := cell_text(value)) is None or len(text) > FEW:
-            expected = seen.SEVERAL if isinstance(value, list) else "expected the name or number of a class"
-            raise DataError(f"{where} has {cut(repr(value), MOST_OF_VALUE)}; {expected}.")
-        found[text] += 1
-        if len(found) > MOST_LABELS:
+        if (cell := _cell(row, columns)) is None or (isinstance(value, str) and len(value) > FEW):
+            raise DataError(f"{where} has {cut(repr(value), MOST_OF_VALUE)}; expected the name or number of a class.")
+        cells[cell] += 1
+        if len(cells) > LARGE:  # of several labels per document, most may differ
             break
+    given = LabelSet(given_as="columns") if columns.marks else seen.label_set(f"{files[0]}: '{columns.label}'", cells)
+    found = Counter[str]()
+    for cell, times in cells.items():
+        labels = [cell] if given is None else labels_of(cell, given.separator) or []  # others are refused later
+        found.update(dict.fromkeys((cell_text(each) or MISSING for each in labels), times))
     if len(found) > MOST_CLASSES and (found.total() < PER_CLASS * len(found) or len(found) > MOST_LABELS):
         raise DataError(
             f"{files[0]}: '{columns.label}' has {len(found):,} values in {found.total():,} documents, such as "
-            f"{cut(repr(text), MOST_OF_VALUE)}. Expected classes, {PER_CLASS} documents of each if they are more than "
+            f"{cut(repr(cell), MOST_OF_VALUE)}. Expected classes, {PER_CLASS} documents of each if they are more than "
             f"{MOST_CLASSES}. For labels that are numbers, see 'label_range' in docs/add_dataset.md."
         )
-    return found
+    return found, given
 
 
-def _names(values: Counter[str], label: str) -> list[str]:
+def _cell(row: Sequence[Any], columns: Columns) -> str | None:
+    """Return the label of a row as a text, several in a list or in columns as a list in Python; None if it is none."""
+    marks = zip(columns.marks or (), row[6:], strict=False)
+    value = [name for name, mark in marks if cell_text(mark) in ("1", "true")] if columns.marks else row[2]
+    return str(sorted(cell_text(each) or MISSING for each in value)) if isinstance(value, list) else cell_text(value)
+
+
+def _names(values: Counter[str], label: str | None) -> list[str]:
     """Return the names of the classes: numbers by size, other names by the alphabet."""
     names = sorted(values.keys() - {MISSING})
     if len(names) < 2:
@@ -169,12 +194,13 @@ def _dataset(files: Sequence[Path], settings: Preparation, folder: Path) -> OwnT
     (part,) = summary["parts"].values()
     if gone := [f"{part[name]:,} {why}" for name, why in _LEFT_OUT.items() if part[name]]:
         notes.append(f"Documents left out: {', '.join(gone)}.")
-    counts = [split["labels"] for split in summary["splits"].values()]
     _, sample = _sample([target / f"{SPLITS[0]}.parquet"])
-    written = settings.model_dump(mode="json", exclude_unset=True, exclude_defaults=True)
-    chosen = {"text": settings.text, "label": settings.label} | written
-    classes = {name: sum(count[name] for count in counts) for name in settings.labels}
-    return OwnTexts(chosen, _sizes(target), sample["text"], classes, notes, sample["label"])
+    written = settings.model_dump(mode="json", exclude_unset=True)
+    classes, set_sizes = Counter[str](), Counter[str]()
+    for split in summary["splits"].values():
+        classes.update(split["labels"])
+        set_sizes.update(split.get("documents_by_number_of_labels", {}))
+    return OwnTexts(written, _sizes(target), sample["text"], classes, notes, sample["label"], set_sizes)
 
 
 def _prepared(files: Sequence[Path], settings: Preparation, target: Path) -> tuple[Preparation, list[str]]:

@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_predict
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
@@ -23,6 +24,7 @@ from lib.advice.preparing import OwnTexts
 from lib.backbones.logistic import STRENGTHS
 from lib.backbones.settings import BACKBONES
 from lib.backbones.text_encoder import TextEncoder
+from lib.evaluation.label_sets import indicators, sets_of
 from lib.evaluation.statistics import PairedPredictions
 
 FOLDS = 5
@@ -70,7 +72,7 @@ class Quick:
 
     rows: list[QuickRow]
     paired: PairedPredictions
-    """Their predictions, in the same order."""
+    """Their predictions, in the same order; F1 is macro-F1, or micro-F1 where documents have several labels."""
     drawn_from: int
     """Documents that there were to draw from."""
 
@@ -79,7 +81,7 @@ class Quick:
 
     @property
     def best(self) -> int:
-        """Number of the row with the highest macro-F1."""
+        """Number of the row with the highest F1."""
         return int(self.paired.f1()[0].argmax())
 
 
@@ -89,7 +91,8 @@ def quick_rows(
     """Return the rows of TF-IDF and of encoders, each the vectors of all texts and a logistic regression.
 
     Labels decide nothing about vectors, so these are made once. Where encoders would take too long, all rows have fewer
-    documents, drawn by class.
+    documents, drawn by class. Of several labels per document, each class is decided by a regression of its own, all
+    classes stay, and documents are drawn at random.
 
     Args:
         own: the texts.
@@ -100,12 +103,15 @@ def quick_rows(
     Returns:
         None if no two classes have as many documents as there are folds, or no row reads them.
     """
-    frame = pd.DataFrame({"text": own.texts, "label": own.sample_labels})
-    frame = frame.sample(frac=1, random_state=0)  # a file may be sorted by class
-    sizes, place = frame.groupby("label")["text"].transform("size"), frame.groupby("label").cumcount()
-    order = np.where(place < FOLDS, -1, place / sizes)  # so that the first documents are of all classes
-    every = frame.iloc[np.argsort(order, kind="stable")][lambda rows: sizes[rows.index] >= FOLDS]
-    if (classes := every["label"].nunique()) < 2:
+    every = pd.DataFrame({"text": own.texts, "label": own.sample_labels})
+    every, classes = every.sample(frac=1, random_state=0), len(own.classes)  # a file may be sorted by class
+    several = bool(own.set_sizes)
+    if not several:
+        sizes, place = every.groupby("label")["text"].transform("size"), every.groupby("label").cumcount()
+        order = np.where(place < FOLDS, -1, place / sizes)  # so that the first documents are of all classes
+        every = every.iloc[np.argsort(order, kind="stable")][lambda rows: sizes[rows.index] >= FOLDS]
+        classes = every["label"].nunique()
+    if classes < 2 or len(every) < FOLDS:
         return None
     least, each = max(FEWEST, FOLDS * classes), READING * seconds / max(1, len(encoders))
     ends = {name: time.monotonic() + each * number for number, name in enumerate(encoders, start=1)}
@@ -120,7 +126,8 @@ def quick_rows(
             features = reader(texts)
             texts = texts[: features.shape[0]]
             read[name] = features, time.monotonic() - begun, (time.process_time() - cpu) / len(texts)
-    labels = np.unique(every["label"][: len(texts)], return_inverse=True)[1]
+    known = every["label"][: len(texts)]
+    labels = indicators(known, classes).toarray() if several else np.unique(known, return_inverse=True)[1]
     rows, predictions = [], []
     for name in sorted(read, key=lambda name: name != "tfidf"):
         features, taken, cpu = read[name]
@@ -130,9 +137,10 @@ def quick_rows(
         rows.append(QuickRow(name, taken + time.monotonic() - begun, cpu, chosen))
     if not rows:
         return None
-    names, documents = [row.name for row in rows], np.arange(len(texts))
-    paired = PairedPredictions(names, labels, np.stack(predictions)[None], documents, classes)
-    return Quick(rows, paired, len(every), bool((sizes < FOLDS).any()))
+    true, *given = ([*(sets_of(each) if several else each[:, None])] for each in (labels, *predictions))
+    sets: tuple[Any, ...] = true, pd.DataFrame(given).to_numpy()[None], classes, "f1_micro" if several else "f1_macro"
+    paired = PairedPredictions.of_sets([row.name for row in rows], *sets)
+    return Quick(rows, paired, len(every), len(every) < len(own.texts))
 
 
 def _vectors(encoder: TextEncoder, least: int, end: float, texts: list[str]) -> np.ndarray:
@@ -147,15 +155,23 @@ def _vectors(encoder: TextEncoder, least: int, end: float, texts: list[str]) -> 
 
 
 def _predictions(features: Any, labels: np.ndarray, seconds: float) -> tuple[np.ndarray, bool]:
-    """Return the class of each document by a model of the other folds, and whether there was time to choose `C`."""
+    """Return the class of each document by a model of the other folds, and whether there was time to choose `C`.
+
+    Args:
+        features: of the documents [n, F].
+        labels: their classes [n], or which ones they have [n, C], as are those that are returned.
+        seconds: time to choose `C`.
+    """
+    several = labels.ndim == 2
     with warnings.catch_warnings(), threadpool_limits(1):  # threads of small products wait for each other
         warnings.simplefilter("ignore")  # on classes that a half lacks, and optimisers that stop early
         begun = time.monotonic()
-        model = LogisticRegression(C=USUAL, max_iter=1000).fit(features, labels)
+        one = LogisticRegression(C=USUAL, max_iter=1000)
+        model = (OneVsRestClassifier(one) if several else one).fit(features, labels)
         if chosen := CHOICE * (time.monotonic() - begun) < seconds:
-            strengths = {"C": list(STRENGTHS)}
-            model = GridSearchCV(LogisticRegression(max_iter=1000), strengths, scoring="f1_macro", cv=2)
-        folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+            strengths, score = {"estimator__C" if several else "C": STRENGTHS}, "f1_micro" if several else "f1_macro"
+            model = GridSearchCV(model, strengths, scoring=score, cv=2)
+        folds = (KFold if several else StratifiedKFold)(FOLDS, shuffle=True, random_state=0)
         return cross_val_predict(model, features, labels, cv=folds), chosen
 
 

@@ -7,17 +7,17 @@ import re
 import unicodedata
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lib.core.errors import MOST_OF_VALUE, DataError, cut
+from lib.core.errors import MOST_OF_VALUE, ConfigError, DataError, cut
+from lib.preparing.settings.preparation import MOST_LABELS, LabelSet
 from lib.reading.cells import cell_text
 from lib.reading.same_texts import text_digest
-
-SEVERAL = "several labels per document are not supported yet. Expected one label in each document"
 
 _FASTTEXT = "__label__"
 _LIST = re.compile(r"\[.*[,'\"].*\]")
@@ -65,26 +65,48 @@ def check_names(files: Sequence[Path]) -> None:
         )
 
 
-def check_labels(where: str, values: Collection[str]) -> None:
-    """Refuse labels that list several: `[a, b]`, or `a;b` where others have both parts and fewer or more of them.
+def label_set(where: str, cells: Iterable[str]) -> LabelSet | None:
+    """Return how labels list several: as `[a, b]`, or as `a;b` where others have both parts and fewer or more of them.
+
+    Of several signs, that between labels leaves the fewest of them. A sign that leaves more labels than there are
+    values is a part of their names.
+
+    Args:
+        where: their column, for messages.
+        cells: different values of it, lists as texts.
+
+    Returns:
+        None if each is one label.
 
     Raises:
-        DataError: there are such labels.
+        ConfigError: the labels between one sign may have another one between them.
     """
-    parts = {value: {part.strip() for part in re.split("[;|,]", value)} for value in values}
-    found = Counter(part for each in parts.values() for part in each) if len({*map(len, parts.values())}) > 1 else {}
-    for value, each in parts.items():
-        if _LIST.fullmatch(value) or (len(each) > 1 and all(found.get(part, 0) > 1 for part in each)):
-            raise DataError(f"{where} has {cut(repr(value), MOST_OF_VALUE)}; {SEVERAL}.")
+    values = [*filter(None, islice(cells, MOST_LABELS))]
+    if any(map(_LIST.fullmatch, values)):
+        return LabelSet()
+    found = {}
+    for sign in ";|,":
+        parts = [{part.strip() for part in value.split(sign)} - {""} for value in values]
+        sizes = defaultdict(set)
+        for part, size in ((part, len(each)) for each in parts for part in each):
+            sizes[part].add(size)
+        mixed = {part for part, each in sizes.items() if len(each) > 1}
+        if len(sizes) <= len(values) and any(len(each) > 1 and each <= mixed for each in parts):
+            found[sign] = sizes.keys()
+    sign = min(found, key=lambda sign: len(found[sign]), default="")
+    if found and (other := label_set(where, found[sign])):
+        signs = f"{sign!r} and {other.separator!r} may both be between labels"
+        raise ConfigError(f"{where}: {signs}. Expected one sign, or 'label_set.separator' in a study of your own.")
+    return LabelSet(separator=sign) if found else None
 
 
-def remarks(files: Sequence[Path], labels: Counter[str], documents: Iterable[tuple[str | None, Any]]) -> Iterator[str]:
+def remarks(files: Sequence[Path], labels: Counter[str], documents: Iterable[tuple[Any, ...]]) -> Iterator[str]:
     """Yield a sentence about each thing that is said.
 
     Args:
         files: the files, which the study joins.
         labels: how often each label occurs.
-        documents: text and label of each; empty texts and labels do not count.
+        documents: text and label of each, as text; empty ones do not count.
     """
     if splits := _splits(files):
         keep = " (to keep them, make each a part of `files`, with `split: {held_out: test}`)" if labels else ""
@@ -99,8 +121,8 @@ def remarks(files: Sequence[Path], labels: Counter[str], documents: Iterable[tup
             yield f"{said}unseen characters. If they are one class, give it one name in the file, or by `values`."
     pairs = array("q")
     for text, label in documents:
-        if text and not text.isspace() and (known := cell_text(label)):
-            pairs.extend((hash(text_digest(text)), hash(known)))
+        if text and not text.isspace() and label:
+            pairs.extend((hash(text_digest(text)), hash(label)))
     numbers = np.asarray(pairs).reshape(-1, 2)
     texts, different = np.unique(np.unique(numbers, axis=0)[:, 0], return_counts=True)
     if count := int(np.isin(numbers[:, 0], texts[different > 1]).sum()):

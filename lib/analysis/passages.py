@@ -18,7 +18,7 @@ class Settings(AnalysisSettings):
     """How far the passages that `scripts/tools/predict.py` names decide the class: without them, and by them alone."""
 
     needs_single_tokens: ClassVar[bool] = False
-    needs_task: ClassVar[str | None] = "sequence_classification"
+    needs_task: ClassVar[tuple[str, ...]] = ("sequence_classification",)
     needs_texts: ClassVar[bool] = True
     text_baseline: ClassVar[str | None] = "tfidf"
 

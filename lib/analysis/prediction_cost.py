@@ -21,7 +21,7 @@ class Settings(AnalysisSettings):
     """The cost of a prediction: documents per second and core, the time of one document, and a price."""
 
     needs_single_tokens: ClassVar[bool] = False
-    needs_task: ClassVar[str | None] = "sequence_classification"
+    needs_task: ClassVar[tuple[str, ...]] = ("sequence_classification", "multi_label_classification")
     needs_texts: ClassVar[bool] = True
     text_baseline: ClassVar[str | None] = "tfidf"
 

@@ -19,8 +19,8 @@ class AnalysisSettings(KindSettings):
     """Whether documents must have a label each; the computation then takes the names of the classes as `labels`."""
     needs_single_tokens: ClassVar[bool] = True
     """Whether it looks at states of single tokens."""
-    needs_task: ClassVar[str | None] = None
-    """Kind of the task that the models must have learnt; None = any."""
+    needs_task: ClassVar[tuple[str, ...]] = ()
+    """Kinds of tasks, one of which the models must have learnt; () = any."""
     needs_texts: ClassVar[bool] = False
     """Whether it reads the documents of a dataset as they are written, not only their tokens."""
     text_baseline: ClassVar[str | None] = None

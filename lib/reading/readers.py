@@ -237,28 +237,17 @@ class _Classes:
             found = [self._is_marked(mark, name, where) for name, mark in zip(self._names, value, strict=True)]
             numbers = None if None in found else [number for number, marked in enumerate(found) if marked]
         else:
-            labels = value if isinstance(value, list) else self._parts(value, given.separator, where)
+            if (labels := labels_of(value, given.separator)) is None:
+                shown, sign = cut(repr(value), MOST_OF_VALUE), given.separator
+                expected = "a list" if sign is None else f"a text with {sign!r} between labels"
+                said = f"{where}: '{self._column}' has {shown}; expected {expected}."
+                raise DataError(f"{said} 'label_set.separator' names another sign.")
             no_label = {MISSING} - self._spellings.keys()
             every = [self.number(label, where) for label in labels if cell_text(label) not in no_label]
             numbers = sorted({number for number in every if number is not None})
             if more := sum(number is not None for number in every) - len(numbers):
                 twice["labels"] += more
         return None if numbers is None or len(numbers) < given.at_least else numbers
-
-    def _parts(self, value: Any, separator: str | None, where: str) -> list[Any]:
-        """Return the labels of a text."""
-        if cell_text(value) == MISSING:
-            return []
-        with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-            if separator is None and isinstance(found := ast.literal_eval(str(value).strip()), list):
-                return found
-        if separator is not None and isinstance(value, str | int | float):
-            return [part for part in str(value).split(separator) if part.strip()]
-        shown = cut(repr(value), MOST_OF_VALUE)
-        expected = "a list" if separator is None else f"a text with {separator!r} between labels"
-        raise DataError(
-            f"{where}: '{self._column}' has {shown}; expected {expected}. 'label_set.separator' names another sign."
-        )
 
     def _is_marked(self, mark: Any, name: str, where: str) -> bool | None:
         """Return whether a mark says that a document has a class; None = that this is unknown."""
@@ -283,6 +272,23 @@ class _Classes:
                     f"{path}: {number} in '{self._column}' is {name!r}, as its schema says, but 'labels' has it at "
                     f"place {meant}. Expected its order: {json.dumps(list(names), ensure_ascii=False)}."
                 )
+
+
+def labels_of(value: Any, separator: str | None) -> list[Any] | None:
+    """Return the labels of a document, a list or a text; None if it is not written as `LabelSet` says.
+
+    Args:
+        value: its cell.
+        separator: sign between the labels of a text; None = a text is a list.
+    """
+    if isinstance(value, list) or cell_text(value) == MISSING:
+        return value if isinstance(value, list) else []
+    with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+        if separator is None and isinstance(found := ast.literal_eval(str(value).strip()), list):
+            return found
+    if separator is not None and isinstance(value, str | int | float):
+        return [part for part in str(value).split(separator) if part.strip()]
+    return None
 
 
 def _as_number(name: str) -> float | None:

@@ -88,8 +88,8 @@ def _not_analysed(graph: Graph, analysis: AnalysisSettings, model: str) -> str |
         return f"has a backbone of kind {backbone.kind}, which gives no states of single tokens"
     if not graph.trains(*place):
         return f"does not train at {analysis.stage}, which therefore leaves no model of it"
-    if analysis.needs_task not in (None, work.task.kind):
-        return f"learns {work.task.kind} at {analysis.stage}, but the analysis needs {analysis.needs_task}"
+    if analysis.needs_task and work.task.kind not in analysis.needs_task:
+        return f"learns {work.task.kind} at {analysis.stage}, but the analysis needs {' or '.join(analysis.needs_task)}"
     if work.no_model_reason:
         return f"cannot be analysed, since {analysis.stage} {work.no_model_reason}"
     if reach is not None and needed is not None and needed > reach:

@@ -17,16 +17,17 @@ def project(copy_of_repository):
     """A copy of the repository with some texts of its own."""
     project = copy_of_repository("advised")
     (project.folder / "texts.csv").write_text(
-        "body,class\n" + "".join(f"some text {n},no\nother text {n},yes\n" for n in range(50))
+        "body,class,topics\n" + "".join(f"text {n},no,a\nother text {n},yes,{'a;b' * (n % 2)}\n" for n in range(50))
     )
     return project
 
 
 def test_advised_studies_can_be_planned(project):
     question = Question("config/config.yaml", texts=["texts.csv"])
-    for labelled, multilingual in ((True, False), (True, True), (False, False)):
+    for label, multilingual in (("class", False), ("class", True), ("topics", False), (None, False)):
+        labelled = label is not None
         encoder = published_encoder(labelled=labelled, multilingual=multilingual)
-        own = own_texts([project.folder / "texts.csv"], column="body", label="class" if labelled else None)
+        own = own_texts([project.folder / "texts.csv"], column="body", label=label)
         readers, size = {encoder.name: EncoderSettings(**encoder.reader)}, StudySize(512, own.splits["train"])
         execution = {"results": "results/texts", "job": {"gpu": 0}}
         body = advised_study(encoder, readers, question, own, size, execution, "fp32", {})

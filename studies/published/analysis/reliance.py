@@ -25,7 +25,7 @@ class Settings(AnalysisSettings):
 
     needs_labels: ClassVar[bool] = True
     needs_single_tokens: ClassVar[bool] = False
-    needs_task: ClassVar[str | None] = "sequence_classification"
+    needs_task: ClassVar[tuple[str, ...]] = ("sequence_classification",)
     text_baseline: ClassVar[str | None] = "tfidf"
 
     kind: Literal["reliance"]

@@ -1,9 +1,11 @@
 """What the advised study says of a user's texts: for every file that is accepted, its preparation succeeds."""
 
 import csv
+import json
 import re
 import tempfile
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -16,10 +18,11 @@ from lib.advice.columns import find_columns
 from lib.advice.encoders import SMALL
 from lib.advice.preparing import FEWEST_OF_CLASS, own_texts
 from lib.advice.question import Question
+from lib.advice.seen import label_set
 from lib.advice.studies import TEXTS, StudySize, advised_study
 from lib.advice.texts import ngram_settings
 from lib.backbones.settings import BACKBONES
-from lib.core.errors import DataError
+from lib.core.errors import DataError, ProjectError
 from lib.core.files import read_mapping
 from lib.preparing.filtering import filter_corpus
 from lib.preparing.labelled import prepare_dataset
@@ -155,6 +158,7 @@ SEEN = {
     "AG News": ({"train.csv": NEWS}, f"'3' is the name of a column and its value in 19 of.*{re.escape(BOTH)}"),
     "case": ({"a.csv": csv_of("Good", "good", "bad")}, r"^'Good' \(20\) and 'good' \(20\) are classes of their own"),
     "splits": (dict.fromkeys(("train.csv", "test.csv"), csv_of("a", "b")), "^The files of test and train are joined"),
+    "two signs": ({"a.csv": csv_of("a;b", "a|b", "a", "b")}, r"'label': ';' and '\|' may both be between labels"),
     "two labels": (
         {"a.csv": "text,label\n" + "one  Text,a\nOne text,b\n" * 3 + csv_of("a", "b").partition("\n")[2]},
         "^6 of 66 documents have the text of another one with another label",
@@ -172,7 +176,7 @@ def notes_of(folder, contents):
     try:
         found = find_columns(files, None, None, None)
         own = own_texts(files, column=found.text, label=found.label, dialect=found.dialect)
-    except DataError as error:
+    except ProjectError as error:
         return str(error)
     return own
 
@@ -186,3 +190,48 @@ def test_labels_that_may_be_meant_otherwise_are_asked(tmp_path, kind):
     else:
         assert re.search(expected, found), found
         assert str(tmp_path) in found
+
+
+TOPICS = [["tax"], [], ["trade"], ["tax", "trade"], ["farm", "tax"], ["farm"], ["farm", "tax", "trade"], ["trade"]]
+SEVERAL = {
+    "lists.jsonl": (list, {}),
+    "lists.parquet": (list, {}),
+    "python.csv": (str, {}),
+    "json.csv": (json.dumps, {}),
+    "semicolons.csv": ("; ".join, {"separator": ";"}),
+    "bars.parquet": ("|".join, {"separator": "|"}),
+    "commas.csv": (",".join, {"separator": ","}),
+    "marks.csv": (None, {"given_as": "columns"}),
+}
+"""Files, how their documents' labels are written (None = a column of 0 and 1 for each class), and what a study says."""
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_labels_are_found_as_they_are_written(tmp_path, name):
+    written, label_set = SEVERAL[name]
+    sets = [TOPICS[n % len(TOPICS)] for n in range(160)]
+    marks = {topic: [int(topic in each) for each in sets] for topic in ("trade", "tax", "farm")}
+    labels = {"topics": [written(each) for each in sets]} if written else marks
+    frame = pd.DataFrame({"body": [TEXT.format(n=n) for n in range(160)], **labels})
+    to_jsonl = partial(frame.to_json, orient="records", lines=True)
+    {"csv": frame.to_csv, "parquet": frame.to_parquet, "jsonl": to_jsonl}[name.partition(".")[2]](tmp_path / name)
+    columns = find_columns([tmp_path / name], None, None, None)
+    own = own_texts([tmp_path / name], column=columns.text, label=columns.label, dialect=columns.dialect)
+    assert own.settings["label_set"] == label_set
+    assert own.classes == {topic: sum(column) for topic, column in marks.items()}
+    assert own.set_sizes == {"0": 20, "1": 80, "2": 40, "3": 20}
+    names = own.settings["labels"]
+    for text, found in zip(own.texts, own.sample_labels, strict=True):
+        assert {names[number] for number in found} == {*sets[int(re.search(r"\d+", text)[0])]}
+    assert dataset_of(tmp_path / name, own).label_form == "set"
+    assert any("a class each" in note for note in columns.notes) == (written is None)
+
+
+def test_signs_may_be_parts_of_names():
+    cities = ["New York, NY; Boston", "Boston", "New York, NY", "Boston; Reno, NV", "Reno, NV"]
+    assert label_set("here", cities).separator == ";"
+    for names in (
+        ["Food, drink", "Sport", "Politics, home", "Politics, world", ""],
+        ["arts", "crafts", "arts, crafts", "Science, general", "Politics, home", "Law, tax"],
+    ):
+        assert label_set("here", names) is None

@@ -1,10 +1,13 @@
 """Rows without training on own texts, and the forecast of what training adds."""
 
 import random
+from collections import Counter
 
 import numpy as np
 import pytest
+from sklearn.metrics import f1_score
 
+from lib.advice.answer import quick_answer
 from lib.advice.preparing import OwnTexts
 from lib.advice.quick import FOLDS, forecast, quick_rows
 from lib.backbones.text_encoder import TextEncoder
@@ -12,7 +15,7 @@ from lib.backbones.text_encoder import TextEncoder
 NEUTRAL = [f"neutral{number}" for number in range(30)]
 
 
-class Counter(TextEncoder):
+class Signs(TextEncoder):
     """Has the number of each sign as its vector."""
 
     width = 3
@@ -32,7 +35,7 @@ def own_texts(*, signs=True, sizes=(80, 80, 80)):
 
 
 def test_scores_are_high_where_words_tell_the_class():
-    told, blind = (quick_rows(own_texts(signs=signs), {}, {"count-frozen": Counter()}, 60) for signs in (True, False))
+    told, blind = (quick_rows(own_texts(signs=signs), {}, {"count-frozen": Signs()}, 60) for signs in (True, False))
     assert [row.name for row in told.rows] == ["tfidf", "count-frozen"]
     assert told.paired.f1().min() > 0.9
     assert blind.paired.f1().max() < 0.5
@@ -42,7 +45,7 @@ def test_scores_are_high_where_words_tell_the_class():
 
 
 def test_documents_are_drawn_by_class_where_time_is_short():
-    found = quick_rows(own_texts(sizes=(2000, 200, 6)), {}, {"count-frozen": Counter()}, 0.0)
+    found = quick_rows(own_texts(sizes=(2000, 200, 6)), {}, {"count-frozen": Signs()}, 0.0)
     assert found.drawn_from == 2206
     counts = found.paired.documents_of_classes
     assert 100 <= counts.sum() < 200
@@ -53,9 +56,24 @@ def test_documents_are_drawn_by_class_where_time_is_short():
 
 def test_classes_of_fewer_documents_than_folds_are_left_out():
     found = quick_rows(own_texts(sizes=(40, 40, 2)), {}, {}, 60)
-    assert (found.left_out, found.paired.classes, len(found.paired.labels)) == (True, 2, 80)
+    assert (found.left_out, found.paired.classes, found.paired.documents.max() + 1) == (True, 2, 80)
     assert quick_rows(own_texts(sizes=(40, 4, 2)), {}, {}, 60) is None
     assert quick_rows(own_texts(), None, {}, 60) is None, "no row reads them"
+
+
+def test_several_labels_are_decided_one_against_the_rest():
+    draw = random.Random(2)
+    sets = [sorted(draw.sample(range(4), draw.randrange(3))) for _ in range(120)]  # one class is of no sign
+    texts = [" ".join([f"sign{label}" for label in each] * 5 + draw.choices(NEUTRAL, k=9)) for each in sets]
+    sizes, names = Counter(str(len(each)) for each in sets), dict.fromkeys("abcd", 1)
+    own = OwnTexts({}, {"train": 120}, texts, names, sample_labels=sets, set_sizes=sizes)
+    found = quick_rows(own, None, {"count-frozen": Signs()}, 60)
+    assert found.paired.documents.max() + 1 == found.drawn_from == 120, "all documents stay"
+    true, given = found.paired.labels >= 0, found.paired.predictions[0, 0] >= 0
+    assert true.sum() == sum(map(len, sets))
+    assert found.paired.f1()[0, 0] == pytest.approx(f1_score(true, given), abs=1e-12), "of all decisions together"
+    assert 0.7 < found.paired.f1()[0, 0] < 1
+    assert quick_answer(found).startswith("**Best without training: `count-frozen`, micro-F1 ")
 
 
 def test_forecast_is_of_the_gains_over_the_rows_at_hand(tmp_path):
