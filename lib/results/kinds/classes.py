@@ -12,7 +12,7 @@ from lib.results.table import Column, Table
 
 SCORES = {"precision": "precision", "recall": "recall", "f1": "F1"}
 SUMMARY, OF_SETS = ("accuracy", "macro average"), ("micro average", "macro average")
-"""Rows below those of the classes, in order; of sets of classes, few of which are right as a whole."""
+"""Rows below those of the classes, in order; for sets of classes, which are rarely right as a whole."""
 
 
 class ClassesTable(TableSettings):
