@@ -1,11 +1,13 @@
 import os
 import random
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
 
+from lib.preparing.parts import part_schema
 from lib.study.run import RunSettings
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.tokenizing import tokenize_dataset
@@ -92,6 +94,20 @@ def tagged(tmp_path_factory):
         lengths=folder / "token_lengths.json",
     )
     return folder
+
+
+@pytest.fixture(scope="session")
+def sets(corpus, tmp_path_factory):
+    """Changes of a run whose documents have none, one or both of the classes."""
+    folder, sources = tmp_path_factory.mktemp("sets"), {}
+    for split in ("train", "validation", "test"):
+        frame, sources[split] = pd.read_parquet(corpus / f"{split}.parquet"), folder / f"{split}.parquet"
+        frame["label"] = [[], [0, 1], *([each] for each in frame["label"][2:])]
+        pq.write_table(pa.Table.from_pandas(frame, part_schema("set"), preserve_index=False), sources[split])
+    tokenizer, lengths = TextTokenizer.load(corpus / "tokenizer"), folder / "token_lengths.json"
+    tokenize_dataset(sources, tokenizer, max_tokens=MAX_TOKENS, folder=folder / "tokens", lengths=lengths)
+    task = {"kind": "multi_label_classification", "threshold": "per_class"}
+    return {"task": task, "data": {split: str(folder / "tokens" / split) for split in sources}}
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 """The program that writes the long documents with several labels, and the generated ones in their place."""
 
 import json
-import random
 import runpy
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import pandas as pd
 import pytest
 
 from lib.core.errors import DataError
-from studies.long_documents.generators.laws import Options, make
 
 PROGRAM = Path(__file__).resolve().parents[3] / "studies/long_documents/scripts/long_documents.py"
 
@@ -39,11 +37,3 @@ def test_tables_of_laws_and_books(tmp_path):
     assert pairs["label"][0].tolist() == sorted({*first.label, *second.label})
     with pytest.raises(DataError, match="train: has no JSON files"):
         main(["--eurlex", str(tmp_path / "out"), "--out", str(tmp_path / "again")])
-
-
-def test_generated_labels():
-    rows = pd.concat(map(pd.DataFrame, make(600, random.Random(0), Options(labels=300)).values()))
-    counts = rows["label"].explode().value_counts()
-    assert counts[0] > 10 * counts[100:].median()
-    assert rows["label"].map(len).max() <= 8
-    assert all(f"concept{label}" in row.text for row in rows.itertuples() for label in row.label)

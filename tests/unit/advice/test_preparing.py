@@ -1,7 +1,6 @@
 """What the advised study says of a user's texts: for every file that is accepted, its preparation succeeds."""
 
 import csv
-import json
 import re
 import tempfile
 from collections import Counter
@@ -195,10 +194,7 @@ def test_labels_that_may_be_meant_otherwise_are_asked(tmp_path, kind):
 TOPICS = [["tax"], [], ["trade"], ["tax", "trade"], ["farm", "tax"], ["farm"], ["farm", "tax", "trade"], ["trade"]]
 SEVERAL = {
     "lists.jsonl": (list, {}),
-    "lists.parquet": (list, {}),
     "python.csv": (str, {}),
-    "json.csv": (json.dumps, {}),
-    "semicolons.csv": ("; ".join, {"separator": ";"}),
     "bars.parquet": ("|".join, {"separator": "|"}),
     "commas.csv": (",".join, {"separator": ","}),
     "marks.csv": (None, {"given_as": "columns"}),

@@ -9,7 +9,6 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
-from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import MultiLabelBinarizer
 from sklearn.svm import LinearSVC
@@ -208,20 +207,6 @@ def test_one_class_against_the_rest_is_scikit_learns(decision, tmp_path):
     for number, weight in ((0, 1), (2, 7)):
         alone = clone(DECISIONS[decision]).set_params(class_weight={0: 1, 1: weight}).fit(features, has[:, number])
         np.testing.assert_allclose(weighed.coef_[number], alone.coef_.ravel(), rtol=0, atol=1e-12)
-
-
-@pytest.mark.extended
-@pytest.mark.filterwarnings("ignore:Label")
-def test_penalty_of_sets_by_folds():
-    train = with_sets(60)
-    own = fitted_to_sets(train, C="folds", class_weight=None)
-    has = MultiLabelBinarizer(classes=range(5)).fit_transform(train["label"])
-    rest, folds = OneVsRestClassifier(LogisticRegression(max_iter=1000)), KFold(5, shuffle=True, random_state=0)
-    features = clone(own.classifier[0]).fit_transform(train["text"])
-    search = GridSearchCV(rest, {"estimator__C": [1.0, 3.0, 10.0, 30.0, 100.0]}, scoring="f1_micro", cv=folds)
-    expected = search.fit(features, has).cv_results_["mean_test_score"]
-    assert [each["score"] for each in own.candidates] == expected.tolist()
-    assert own.chosen == {"C": search.best_params_["estimator__C"], "class_weight": None}
 
 
 def test_documents_with_one_set_of_classes():

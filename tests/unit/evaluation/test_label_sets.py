@@ -5,7 +5,7 @@ import pytest
 from sklearn import metrics as sk
 
 from lib.core.errors import DataError
-from lib.evaluation.label_sets import chosen_thresholds, indicators, label_set_metrics, sets_of
+from lib.evaluation.label_sets import chosen_thresholds, label_set_metrics
 
 
 def drawn(seed, documents=60):
@@ -67,13 +67,6 @@ def test_thresholds_are_the_best_there_are(seed):
         own = [sk.f1_score(labels[:, number], probabilities[:, number] >= least, zero_division=0) for least in every]
         reached = own[list(every).index(each[number])]
         assert reached == pytest.approx(max(own)) if labels[:, number].any() else each[number] == one[0]
-
-
-def test_indicators_and_back():
-    sets = [[0, 2], [], [1]]
-    dense = indicators(sets, 4).toarray()
-    assert dense.tolist() == [[True, False, True, False], [False] * 4, [False, True, False, False]]
-    assert [each.tolist() for each in sets_of(dense)] == sets
 
 
 def test_scores_without_any_label_are_refused():

@@ -84,12 +84,6 @@ def test_labels_that_nobody_may_guess(labels, options, said, tmp_path):
         prepared(tmp_path, frame, "jsonl" if isinstance(labels[0], list) else "csv", **options)
 
 
-def test_two_texts_of_one_id(tmp_path):
-    frame = pd.DataFrame({"key": [1, 1], "text": ["a", "b"], "label": ["tax", "trade"]})
-    with pytest.raises(DataError, match="document 2: the id '1' comes twice. Expected every id with one text"):
-        prepared(tmp_path, frame, label_set={"given_as": "rows"}, id="key")
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
