@@ -30,7 +30,7 @@ IMITATIONS = {
 
 def options(generator):
     """The options that a generator requires."""
-    sizes = {} if generator in IMITATIONS else {"validation": 60, "test": 60}
+    sizes = {} if generator in (*IMITATIONS, "laws") else {"validation": 60, "test": 60}
     return sizes | {"neighbours": {"lengths": [5, 10]}, "pathfinder": {"dashes": 6}}.get(generator, {})
 
 
