@@ -24,7 +24,7 @@ from lib.advice.preparing import OwnTexts
 from lib.backbones.logistic import STRENGTHS
 from lib.backbones.settings import BACKBONES
 from lib.backbones.text_encoder import TextEncoder
-from lib.evaluation.label_sets import indicators, sets_of
+from lib.evaluation.label_sets import chosen_thresholds, indicators, sets_of
 from lib.evaluation.statistics import PairedPredictions
 
 FOLDS = 5
@@ -172,7 +172,10 @@ def _predictions(features: Any, labels: np.ndarray, seconds: float) -> tuple[np.
             strengths, score = {"estimator__C" if several else "C": STRENGTHS}, "f1_micro" if several else "f1_macro"
             model = GridSearchCV(model, strengths, scoring=score, cv=2)
         folds = (KFold if several else StratifiedKFold)(FOLDS, shuffle=True, random_state=0)
-        return cross_val_predict(model, features, labels, cv=folds), chosen
+        if not several:
+            return cross_val_predict(model, features, labels, cv=folds), chosen
+        likely = cross_val_predict(model, features, labels, cv=folds, method="predict_proba")
+        return likely >= chosen_thresholds(labels, likely, per_class=False), chosen
 
 
 class Forecast(NamedTuple):

@@ -110,7 +110,7 @@ def advised_study(
     experiment, report = values["experiment"], values["report"]
     values["execution"], report["title"] = dict(execution), title(question)
     (stage,) = experiment["stages"].values()
-    stage["task"] |= {"kind": "multi_label_classification"} if own.set_sizes else {}
+    stage["task"] |= {"kind": "multi_label_classification", "threshold": "one"} if own.set_sizes else {}
     stage["recipe"] = encoder.recipe(size.documents, labelled=own.labelled)
     source = {"source": "local", "local": {"files": {"train": list(question.texts)}}, **own.settings}
     rows: dict[str, dict[str, Any]] = {}
