@@ -1,11 +1,12 @@
-"""Folds that decide which split a document belongs to."""
+"""Columns that decide the split of a document: folds, dates, and values that keep documents together."""
 
 import logging
 from collections import Counter
+from datetime import datetime
 from typing import Any, Literal
 
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
-from lib.preparing.settings.preparation import Folds
+from lib.preparing.settings.preparation import ByDate, Folds, Split
 from lib.preparing.settings.sources import Dialect
 from lib.reading.cells import MISSING, cell_text, whole_number
 from lib.reading.readers import values_by_id
@@ -14,6 +15,62 @@ logger = logging.getLogger(__name__)
 
 
 SPLITS: tuple[Literal["train", "validation", "test"], ...] = ("train", "validation", "test")
+
+
+def column_splits(split: Split) -> "FoldSplits | DateSplits | Together | None":
+    """Return how a column decides the splits; None = no column does."""
+    if split.folds is not None:
+        return FoldSplits(split.folds)
+    if split.by_date is not None:
+        return DateSplits(split.by_date)
+    return None if split.by is None else Together(split.by)
+
+
+class Together:
+    """Values of a column that keep documents in one split; each has a number.
+
+    Args:
+        column: name of the column.
+    """
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+        self._numbers: dict[str, int] = {}
+
+    def split(self, identity: str, value: Any, where: str) -> int:
+        """Return the number of a document's value; arguments and errors as in `FoldSplits.split`."""
+        if not (name := cell_text(value)):
+            shown = cut(repr(value), MOST_OF_VALUE)
+            raise DataError(f"{where}: split.by needs a name or number in '{self.column}', but it has {shown}.")
+        return self._numbers.setdefault(name, len(self._numbers))
+
+    def check_spent(self) -> None:
+        """See `FoldSplits.check_spent`: the draw says whether there are enough."""
+
+
+class DateSplits:
+    """The split of every document, by its date.
+
+    Args:
+        settings: column and first days.
+    """
+
+    def __init__(self, settings: ByDate) -> None:
+        self.column, self._settings = settings.column, settings
+
+    def split(self, identity: str, value: Any, where: str) -> int:
+        """Return the split of a document, as its place in `SPLITS`; arguments and errors as in `FoldSplits.split`."""
+        try:
+            day = value if not isinstance(value, str) else datetime.fromisoformat(value.strip())
+            day = day.date() if isinstance(day, datetime) else day
+            before = self._settings.validation_from or self._settings.test_from
+            return 2 if day >= self._settings.test_from else int(day >= before)
+        except (TypeError, ValueError) as error:
+            shown = cut(repr(value), MOST_OF_VALUE)
+            raise DataError(f"{where}: '{self.column}' has {shown}; expected a date such as 2024-06-01.") from error
+
+    def check_spent(self) -> None:
+        """See `FoldSplits.check_spent`: a split without documents is refused like a given one."""
 
 
 class FoldSplits:
@@ -28,6 +85,7 @@ class FoldSplits:
 
     def __init__(self, settings: Folds) -> None:
         self._settings = settings
+        self.column = None if settings.file is not None else settings.column
         names = {0: settings.train or [], 1: [settings.validation], 2: [settings.test]}
         self._splits = {cell_text(name) or MISSING: number for number in names for name in names[number]}
         self._of = None if settings.file is None else values_by_id([settings.file], settings.column, Dialect())

@@ -20,13 +20,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import regex
 from scipy import sparse
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, train_test_split
 from sklearn.utils import resample
 
 from lib.core.errors import MOST_OF_VALUE, ConfigError, DataError, cut
 from lib.core.files import atomic_path, write_json
 from lib.core.labels import LabelForm, words
-from lib.preparing.folds import SPLITS, FoldSplits
+from lib.preparing.folds import SPLITS, column_splits
 from lib.preparing.parts import PartWriter, part_schema
 from lib.preparing.settings.preparation import Preparation, Split
 from lib.preparing.stratified import stratified_splits
@@ -112,7 +112,7 @@ class Index:
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
-        self._columns = {"part": array("H"), "fold": array("H"), "label": array("H"), "text": array("Q")}
+        self._columns = {"part": array("H"), "fold": array("I"), "label": array("H"), "text": array("Q")}
         # The classes of each document's items, how many have them, and where those of a document end: see `items`.
         self._classes, self._items, self._ends = array("H"), array("I"), array("Q", [0])
         self._label_form: LabelForm = "class"
@@ -209,12 +209,11 @@ def _collect(
     }
     numbers = {part: number for number, part in enumerate(files)}
     remove = regex.compile(settings.remove) if settings.remove is not None else None
-    folds = settings.split.folds
-    splits = None if folds is None else FoldSplits(folds)
+    splits = column_splits(settings.split)
     unlabelled = () if settings.split.test_labels else ("test",)
     records = read_records(
         files,
-        fold=None if folds is None or folds.file is not None else folds.column,
+        fold=None if splits is None else splits.column,
         ground_truth=ground_truth,
         unlabelled=unlabelled,
         **{name: getattr(settings, name) for name in _OF_FILES},
@@ -264,14 +263,16 @@ def _assignment(index: Index, settings: Preparation, held_out: int | None) -> np
     """Return the split of every document, see `assign_splits`."""
     split = settings.split
     parts, folds, labels, texts = map(index.of_each, ("part", "fold", "label", "text"))
-    given = {"published": parts, "folds": folds, None: None}[split.given]  # the numbers of the splits
+    given = None if split.given is None else parts if split.published else folds  # the numbers of the splits
     there = np.ones(len(labels), bool) if settings.duplicates == "keep" else _first_of_each(texts, given)
     halved = None if held_out is None else (parts == held_out)[there]
     given = None if given is None else given[there]
     assignment = np.full(len(there), -1, np.int8)
     try:
         sets = index.items[there] if settings.label_form == "set" else None
-        assignment[there] = assign_splits(labels[there], settings.classes, split, settings.balance, halved, given, sets)
+        values = None if split.by is None else folds[there]
+        drawn = settings.balance, halved, given, sets, values
+        assignment[there] = assign_splits(labels[there], settings.classes, split, *drawn)
     except SplitError as error:
         error.sizes = _class_counts(labels[there], settings.classes)
         raise
@@ -299,6 +300,7 @@ def assign_splits(
     held_out: np.ndarray | None = None,
     given: np.ndarray | None = None,
     sets: sparse.csr_matrix | None = None,
+    together: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the split of every document: its place in `SPLITS`, or -1 for one that no split keeps.
 
@@ -314,12 +316,17 @@ def assign_splits(
             splits all documents by their shares.
         given: number of the split that every document comes in, `[documents]`; None makes the splits.
         sets: classes of the documents, if they are sets, `[documents, C]`; then `labels` say nothing.
+        together: numbers that documents of one split share, `[documents]`; None = each is drawn by itself.
 
     Raises:
         DataError: a class (but of sets), or a split, has too few documents.
     """
     if given is not None:
         train, validation, test = (np.flatnonzero(given == number) for number in range(len(SPLITS)))
+        if split.by_date and split.by_date.validation_from is None:
+            train, validation = _halves(train, labels, names, split.validation, split.seed, sets)
+    elif together is not None:
+        train, validation, test = _drawn_together(labels, split, together, stratified=sets is None)
     else:
         train, validation, test = _drawn_splits(labels, names, split, balance, held_out, sets)
 
@@ -335,14 +342,36 @@ def assign_splits(
         if sets is not None:
             if not sets[chosen].nnz and (split.test_labels or name != "test"):
                 raise SplitError(f"{name}: none of its {len(chosen):,} documents has a label. Check 'label_set'.")
-        elif name == "train" or given is None:
+        elif name == "train" or (given is None and together is None):
             _require_every_class(labels[chosen], names, f"in {name}", needed=1)
         elif not len(chosen):
-            raise DataError(f"split.{split.given}: {name} has no document left. Expected at least one.")
+            raise DataError(f"split.{split.given or 'by'}: {name} has no document left. Expected at least one.")
         elif (absent := np.setdiff1d(range(len(names)), labels[chosen])).size and (split.test_labels or name != "test"):
             logger.warning("%s: has no document of the classes %s", name, ", ".join(names[n] for n in absent))
         assignment[chosen] = number
     return assignment
+
+
+def _drawn_together(
+    labels: np.ndarray, split: Split, together: np.ndarray, *, stratified: bool
+) -> Sequence[np.ndarray]:
+    """Return the documents of training, validation and test, where those with one number are in one split.
+
+    Test is a fold of all, and validation one of the others.
+    """
+    kind, rest, found = StratifiedGroupKFold if stratified else GroupKFold, np.arange(len(labels)), []
+    for share in (split.test, split.validation / (1 - split.test)):
+        folds = kind(max(2, round(1 / share)), shuffle=True, random_state=split.seed)
+        try:
+            others, fold = next(folds.split(rest, labels[rest], together[rest]))
+        except ValueError as error:
+            values = len(np.unique(together[rest]))
+            raise SplitError(
+                f"split.by: {values:,} values are too few for a share of {share:.2g} ({error})."
+            ) from error
+        found.append(rest[fold])
+        rest = rest[others]
+    return rest, found[1], found[0]
 
 
 def _drawn_splits(

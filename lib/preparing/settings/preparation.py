@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import date
 from typing import Annotated, Any, Literal
 
 import regex
@@ -49,6 +50,23 @@ class Folds(BaseSettings):
             yield f"the folds {twice} are named twice. Expected one use of each"
 
 
+class ByDate(BaseSettings):
+    """Splits by the date of a document, so that a model is tested on what came after all that it learnt from."""
+
+    column: str = "date"
+    """Column of the date, such as 2024-06-01 or 2024-06-01T12:30:00; of a time, the day counts."""
+    validation_from: date | None = Field(None, strict=False)
+    """First day of the validation documents; null = they are drawn by class from those before `test_from`, by their
+    share of them (`validation`)."""
+    test_from: date = Field(strict=False)
+    """First day of the test documents."""
+
+    @check
+    def _days_are_in_order(self) -> Iterator[str]:
+        if self.validation_from is not None and self.validation_from >= self.test_from:
+            yield f"validation_from = {self.validation_from} is not before test_from = {self.test_from}"
+
+
 class Split(BaseSettings):
     """How a dataset is divided into training, validation and test documents."""
 
@@ -61,6 +79,12 @@ class Split(BaseSettings):
     missing; runs leave predictions for test, and scores of validation alone. Needs `published: true`."""
     folds: Folds | None = None
     """Use given folds as the splits; null = there are none."""
+    by: str | None = Field(None, exclude_if=unset)
+    """Column of a name or number that keeps documents together, such as a patient, an author or a source: all documents
+    of one value are in the same split. Shares are those of whole folds (0.1 = one of ten), and by class as far as the
+    values allow; null = each document is drawn by itself."""
+    by_date: ByDate | None = Field(None, exclude_if=unset)
+    """Use the dates of the documents for the splits; null = dates do not matter."""
     validation: Fraction = 0.1
     """Share of the validation documents when all parts are joined."""
     test: Fraction = 0.1
@@ -81,13 +105,18 @@ class Split(BaseSettings):
             yield f"validation = {self.validation} and test = {self.test}; expected shares above 0, together below 1"
         if self.join is not None and self.held_out is not None:
             yield f"join = {self.join}, but with held_out = {self.held_out} all other parts train. Give one of them"
-        if self.published and self.folds:
-            yield "published and folds both define the splits. Leave one of them out"
+        ways = {
+            "published": self.published,
+            "held_out": self.held_out,
+            **self.model_dump(include={"folds", "by", "by_date"}),
+        }
+        if len(named := [name for name, value in ways.items() if value]) > 1:
+            yield f"{' and '.join(named)} both define the splits. Leave one of them out"
 
     @property
     def given(self) -> str | None:
         """The setting that gives the splits; None = they are drawn."""
-        return "published" if self.published else "folds" if self.folds else None
+        return next((name for name in ("published", "folds", "by_date") if getattr(self, name)), None)
 
 
 class LabelSet(BaseSettings):
