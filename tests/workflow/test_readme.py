@@ -100,6 +100,7 @@ def test_commands_for_a_mechanism(readme, repository, copy_of_repository):
     (expected,) = [block.strip() for block in blocks(text) if "passed" in block]
     assert process.stdout.splitlines()[-1].startswith(expected)
 
+    (project.folder / "conftest.py").unlink()  # this process has the one of the repository, which it would hide
     (path, settings), *_ = [in_file(block) for block in blocks(page, "yaml") if block.startswith("# config/")]
     (project.folder / path).write_text(settings, encoding="utf-8")
     planned = project.snakemake("-n", "-p", "--configfile", path).stdout  # this process knows no such mechanism
