@@ -102,5 +102,5 @@ class Dataset(Preparation, Documents):
             yield "augmentation: copies single texts of classes. Leave text_pair, label_range, label_per, label_set out"
         elif unknown := [label for label in self.augmentation.labels if label not in self.labels]:
             yield f"augmentation.labels: {unknown} are none of the labels {self.labels}. Name some of them"
-        if self.augmentation.leaked and (by := self.split.given or ("held_out" if self.split.held_out else None)):
+        if self.augmentation.leaked and (by := self.split.kept or ("held_out" if self.split.held_out else None)):
             yield f"augmentation.leaked: splits all documents again, but split.{by} gives splits. Leave one of them out"

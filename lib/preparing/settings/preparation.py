@@ -105,18 +105,20 @@ class Split(BaseSettings):
             yield f"validation = {self.validation} and test = {self.test}; expected shares above 0, together below 1"
         if self.join is not None and self.held_out is not None:
             yield f"join = {self.join}, but with held_out = {self.held_out} all other parts train. Give one of them"
-        ways = {
-            "published": self.published,
-            "held_out": self.held_out,
-            **self.model_dump(include={"folds", "by", "by_date"}),
-        }
-        if len(named := [name for name, value in ways.items() if value]) > 1:
+        by_column = [name for name in ("by", "by_date") if getattr(self, name)]
+        others = ("published", "folds", *(["held_out"] if by_column else []))
+        if len(named := [*(name for name in others if getattr(self, name)), *by_column]) > 1:
             yield f"{' and '.join(named)} both define the splits. Leave one of them out"
 
     @property
     def given(self) -> str | None:
         """The setting that gives the splits; None = they are drawn."""
         return next((name for name in ("published", "folds", "by_date") if getattr(self, name)), None)
+
+    @property
+    def kept(self) -> str | None:
+        """The setting that no other draw of documents may ignore: that gives the splits, or keeps some together."""
+        return self.given or ("by" if self.by else None)
 
 
 class LabelSet(BaseSettings):
@@ -285,8 +287,8 @@ class Preparation(Reading):
 
     @check
     def _texts_and_splits_stay_as_they_are(self) -> Iterator[str]:
-        if self.balance and self.split.given:
-            yield f"balance draws documents, but split.{self.split.given} takes all. Leave one of them out"
+        if self.balance and (kept := self.split.kept):
+            yield f"balance draws documents, but split.{kept} takes all. Leave one of them out"
         if self.label_per == "span":
             if len(self.labels) != 2:
                 yield f"labels = {self.labels}, but a character is outside of spans or inside. Name these two classes"

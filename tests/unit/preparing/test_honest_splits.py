@@ -132,9 +132,16 @@ def test_columns_that_split_nothing(change, split, said, tmp_path):
     ("split", "said"),
     [
         ({"by": "patient", "published": True}, "published and by both define the splits"),
+        ({"by_date": {"test_from": "2024-04-01"}, "held_out": "test"}, "held_out and by_date both define the splits"),
         ({"by_date": {"validation_from": "2024-05-01", "test_from": "2024-04-01"}}, "is not before test_from"),
     ],
 )
 def test_settings_that_contradict(split, said):
     with pytest.raises(ValidationError, match=said):
         Split(**split)
+    assert Split(published=True, held_out="test").given == "published"  # as a study that extends another may have it
+
+
+def test_balance_keeps_nothing_together():
+    with pytest.raises(ValidationError, match="balance draws documents, but split.by takes all"):
+        Preparation(labels=["no", "yes"], balance=True, split=Split(by="patient"))
