@@ -144,7 +144,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
         parts.append(budget_answer(question.minutes, cpu_seconds(size) / 60, whole, size))
     parts.append(table(quick, rows, compared, gain, hardware))
     found = [*columns.notes, *own.notes, *warnings]
-    if missing := opened.keys() - reading:
+    if missing := [row for row in opened if row not in reading]:
         said = f"The table lacks {', '.join(missing)}: the weights are not here (large ones are not fetched)"
         found.append(f"{said}. `--encoder FOLDER` names a folder that has them.")
     if own.labelled and quick is None:
