@@ -17,9 +17,10 @@ from lib.core.errors import MOST_OF_VALUE, DataError, cut
 from lib.core.files import mapping_text, read_mapping
 from lib.core.randomness import derive_seed
 from lib.core.settings import FEW, LARGE
+from lib.preparing.drawing import SplitError
 from lib.preparing.filtering import filter_corpus
 from lib.preparing.folds import SPLITS
-from lib.preparing.labelled import SUMMARY, SplitError, prepare_dataset
+from lib.preparing.labelled import SUMMARY, prepare_dataset
 from lib.preparing.settings.corpus import ArticleFilter
 from lib.preparing.settings.preparation import MOST_LABELS, LabelSet, Preparation
 from lib.preparing.settings.sources import Dialect

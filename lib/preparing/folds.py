@@ -19,7 +19,7 @@ SPLITS: tuple[Literal["train", "validation", "test"], ...] = ("train", "validati
 
 def column_splits(split: Split) -> "FoldSplits | DateSplits | Together | None":
     """Return how a column decides the splits; None = no column does."""
-    if split.folds is not None:
+    if isinstance(split.folds, Folds):
         return FoldSplits(split.folds)
     if split.by_date is not None:
         return DateSplits(split.by_date)
@@ -36,6 +36,11 @@ class Together:
     def __init__(self, column: str) -> None:
         self.column = column
         self._numbers: dict[str, int] = {}
+
+    @property
+    def values(self) -> list[str]:
+        """The values, in the order of their numbers."""
+        return list(self._numbers)
 
     def split(self, identity: str, value: Any, where: str) -> int:
         """Return the number of a document's value; arguments and errors as in `FoldSplits.split`."""

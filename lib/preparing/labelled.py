@@ -8,7 +8,6 @@ shuffles for itself).
 import contextlib
 import itertools
 import logging
-import math
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,16 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import regex
 from scipy import sparse
-from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, train_test_split
-from sklearn.utils import resample
 
 from lib.core.errors import MOST_OF_VALUE, ConfigError, DataError, cut
 from lib.core.files import atomic_path, write_json
 from lib.core.labels import LabelForm, words
-from lib.preparing.folds import SPLITS, column_splits
+from lib.preparing.drawing import UNLABELLED, SplitError, assign_splits, class_counts
+from lib.preparing.folds import SPLITS, Together, column_splits
 from lib.preparing.parts import PartWriter, part_schema
-from lib.preparing.settings.preparation import Preparation, Split
-from lib.preparing.stratified import stratified_splits
+from lib.preparing.settings.preparation import Preparation
 from lib.reading.cells import whole_number
 from lib.reading.readers import read_records
 from lib.reading.same_texts import text_digest
@@ -41,9 +38,6 @@ SUMMARY = "summary.json"
 
 MOST_SECONDS = 60
 """Time for removing the matches of a pattern from one text."""
-
-UNLABELLED = 2**16 - 1
-"""Number for the class of a document without a label; above the number of classes of any dataset."""
 
 
 def prepare_dataset(
@@ -66,7 +60,7 @@ def prepare_dataset(
         ground_truth: ground-truth XML files by part.
 
     Raises:
-        ConfigError: `split.join` or `split.held_out` names a part that there is not.
+        ConfigError: `split.join` or `split.held_out` names a part that there is not, or no fold is to test.
         DataError: a file cannot be read or holds something unexpected, a document has more or fewer labels than words,
             or folds and documents do not match.
         SplitError: there are too few documents for the split.
@@ -77,6 +71,8 @@ def prepare_dataset(
     if set(named) - set(files) or (split.published and len(files) > len(named)):
         expected = "these alone, since published is true" if split.published else "some of the source"
         raise ConfigError(f"split: names the parts {named}, but the source has {list(files)}. Expected {expected}.")
+    if split.drawn_folds and split.fold is None:
+        raise ConfigError(f"split.fold: missing. Expected a number up to {split.drawn_folds}, the fold that tests.")
     parts = list(files) if halved or not named else named
     if len(parts) > 1 and not named and split.given is None:
         logger.warning("the parts %s are joined and split again, unless split says otherwise", ", ".join(parts))
@@ -96,13 +92,6 @@ def prepare_dataset(
         write_json(folder / SUMMARY, {"parts": index.counts} | summarise_splits(index, assignment) | columns)
 
 
-class SplitError(DataError):
-    """Documents do not suffice for a split."""
-
-    sizes: Mapping[str, int] = {}
-    """Documents of each class that could be split."""
-
-
 class Index:
     """Data for the second pass about every document that the first one kept.
 
@@ -117,6 +106,7 @@ class Index:
         self._classes, self._items, self._ends = array("H"), array("I"), array("Q", [0])
         self._label_form: LabelForm = "class"
         self.counts: dict[str, dict[str, Any]] = {}
+        self.values: list[str] = []
         self.groups_are_numbers = True
 
     def add(
@@ -170,7 +160,7 @@ class Index:
             chosen: true for a chosen document, `[documents]`.
         """
         if len(self._ends) == 1:
-            return _class_counts(self.of_each("label")[chosen], self._names)
+            return class_counts(self.of_each("label")[chosen], self._names)
         return dict(zip(self._names, self.items[chosen].sum(axis=0).A1.tolist(), strict=True))
 
     def set_sizes(self, chosen: np.ndarray) -> dict[str, dict[str, int]]:
@@ -248,6 +238,8 @@ def _collect(
                 index.groups_are_numbers &= record.group is None or str(whole_number(record.group)) == record.group
     if splits is not None:
         splits.check_spent()
+    if isinstance(splits, Together):
+        index.values = splits.values
     for part, counts in index.counts.items():
         said = ", ".join(f"{name} {count}" for name, count in counts.items() if name != "files")
         logger.log(logging.WARNING if counts["empty"] else logging.INFO, "%s: documents: %s", part, said)
@@ -270,11 +262,11 @@ def _assignment(index: Index, settings: Preparation, held_out: int | None) -> np
     assignment = np.full(len(there), -1, np.int8)
     try:
         sets = index.items[there] if settings.label_form == "set" else None
-        values = None if split.by is None else folds[there]
+        values = None if split.by is None else np.array(index.values, object)[folds[there]]
         drawn = settings.balance, halved, given, sets, values
         assignment[there] = assign_splits(labels[there], settings.classes, split, *drawn)
     except SplitError as error:
-        error.sizes = _class_counts(labels[there], settings.classes)
+        error.sizes = class_counts(labels[there], settings.classes)
         raise
     return assignment
 
@@ -290,153 +282,6 @@ def _first_of_each(texts: np.ndarray, given: np.ndarray | None) -> np.ndarray:
     stays = np.zeros(len(texts), bool)
     stays[order[np.unique(texts[order], return_index=True)[1]]] = True
     return stays
-
-
-def assign_splits(
-    labels: np.ndarray,
-    names: Sequence[str],
-    split: Split,
-    balance: float = 0,
-    held_out: np.ndarray | None = None,
-    given: np.ndarray | None = None,
-    sets: sparse.csr_matrix | None = None,
-    together: np.ndarray | None = None,
-) -> np.ndarray:
-    """Return the split of every document: its place in `SPLITS`, or -1 for one that no split keeps.
-
-    Every draw is by class, of sets by `stratified_splits`. Joined parts are split by two calls of scikit-learn's
-    `train_test_split`: training from the rest, then validation from test.
-
-    Args:
-        labels: numbers of the classes, `[documents]`; `UNLABELLED` in a test split without labels.
-        names: names of the classes.
-        split: shares, seed and sizes.
-        balance: cut every class to this multiple of the size of the rarest, before splitting; 0 cuts none.
-        held_out: documents that give validation and test, half each, `[documents]`; the others give training. None
-            splits all documents by their shares.
-        given: number of the split that every document comes in, `[documents]`; None makes the splits.
-        sets: classes of the documents, if they are sets, `[documents, C]`; then `labels` say nothing.
-        together: numbers that documents of one split share, `[documents]`; None = each is drawn by itself.
-
-    Raises:
-        DataError: a class (but of sets), or a split, has too few documents.
-    """
-    if given is not None:
-        train, validation, test = (np.flatnonzero(given == number) for number in range(len(SPLITS)))
-        if split.by_date and split.by_date.validation_from is None:
-            train, validation = _halves(train, labels, names, split.validation, split.seed, sets)
-    elif together is not None:
-        train, validation, test = _drawn_together(labels, split, together, stratified=sets is None)
-    else:
-        train, validation, test = _drawn_splits(labels, names, split, balance, held_out, sets)
-
-    assignment = np.full(len(labels), -1, np.int8)
-    for number, (name, chosen) in enumerate(zip(SPLITS, (train, validation, test), strict=True)):
-        wanted = split.documents.get(name, len(chosen))
-        if wanted > len(chosen):
-            raise SplitError(f"split.documents.{name}: {wanted:,}, but there are {_by_class(labels[chosen], names)}")
-        if wanted < len(chosen) and sets is not None:
-            chosen = chosen[stratified_splits(sets[chosen], [wanted, len(chosen) - wanted], split.seed)[0]]
-        elif wanted < len(chosen):
-            chosen = resample(chosen, replace=False, n_samples=wanted, stratify=labels[chosen], random_state=split.seed)
-        if sets is not None:
-            if not sets[chosen].nnz and (split.test_labels or name != "test"):
-                raise SplitError(f"{name}: none of its {len(chosen):,} documents has a label. Check 'label_set'.")
-        elif name == "train" or (given is None and together is None):
-            _require_every_class(labels[chosen], names, f"in {name}", needed=1)
-        elif not len(chosen):
-            raise DataError(f"split.{split.given or 'by'}: {name} has no document left. Expected at least one.")
-        elif (absent := np.setdiff1d(range(len(names)), labels[chosen])).size and (split.test_labels or name != "test"):
-            logger.warning("%s: has no document of the classes %s", name, ", ".join(names[n] for n in absent))
-        assignment[chosen] = number
-    return assignment
-
-
-def _drawn_together(
-    labels: np.ndarray, split: Split, together: np.ndarray, *, stratified: bool
-) -> Sequence[np.ndarray]:
-    """Return the documents of training, validation and test, where those with one number are in one split.
-
-    Test is a fold of all, and validation one of the others.
-    """
-    kind, rest, found = StratifiedGroupKFold if stratified else GroupKFold, np.arange(len(labels)), []
-    for share in (split.test, split.validation / (1 - split.test)):
-        folds = kind(max(2, round(1 / share)), shuffle=True, random_state=split.seed)
-        try:
-            others, fold = next(folds.split(rest, labels[rest], together[rest]))
-        except ValueError as error:
-            values = len(np.unique(together[rest]))
-            raise SplitError(
-                f"split.by: {values:,} values are too few for a share of {share:.2g} ({error})."
-            ) from error
-        found.append(rest[fold])
-        rest = rest[others]
-    return rest, found[1], found[0]
-
-
-def _drawn_splits(
-    labels: np.ndarray,
-    names: Sequence[str],
-    split: Split,
-    balance: float,
-    held_out: np.ndarray | None,
-    sets: sparse.csr_matrix | None,
-) -> list[np.ndarray]:
-    """Return the documents of training, validation and test, drawn by class."""
-    everything = np.arange(len(labels))
-    groups = [everything] if held_out is None else [everything[~held_out], everything[held_out]]
-    for group in groups:
-        _require_every_class(labels[group], names, "to split", needed=3 if held_out is None else 1)
-    if balance:
-        groups = [_balanced(group, labels, split.seed, balance) for group in groups]
-    if held_out is None:
-        rest_share = round(split.validation + split.test, 12)
-        train, rest = _halves(groups[0], labels, names, rest_share, split.seed, sets)
-        test_share = split.test / (split.validation + split.test)
-    else:
-        train, rest = groups
-        test_share = 0.5
-    return [train, *_halves(rest, labels, names, test_share, split.seed, sets)]
-
-
-def _balanced(group: np.ndarray, labels: np.ndarray, seed: int, ratio: float) -> np.ndarray:
-    members = [group[labels[group] == label] for label in np.unique(labels[group])]
-    most = int(round(ratio * min(map(len, members)), 9))
-    drawn = [resample(m, replace=False, n_samples=min(most, len(m)), random_state=seed) for m in members]
-    return np.sort(np.concatenate(drawn))
-
-
-def _halves(
-    group: np.ndarray,
-    labels: np.ndarray,
-    names: Sequence[str],
-    second_share: float,
-    seed: int,
-    sets: sparse.csr_matrix | None,
-) -> list[np.ndarray]:
-    try:
-        size = math.ceil(round(second_share * len(group), 9))  # scikit-learn takes 15 of 100 for a share of 0.07 + 0.07
-        if sets is not None:
-            return [group[each] for each in stratified_splits(sets[group], [len(group) - size, size], seed)]
-        return train_test_split(group, test_size=size, stratify=labels[group], random_state=seed)
-    except ValueError as error:
-        found = _by_class(labels[group], names)
-        raise SplitError(f"{found} are too few to split by class, at a share of {second_share:g}.") from error
-
-
-def _require_every_class(labels: np.ndarray, names: Sequence[str], where: str, needed: int) -> None:
-    if np.bincount(labels, minlength=len(names)).min() < needed:
-        found = _by_class(labels, names)
-        raise SplitError(f"too few documents {where}: {found}; expected at least {needed} of every class.")
-
-
-def _by_class(labels: np.ndarray, names: Sequence[str]) -> str:
-    return ", ".join(f"{name}: {count:,}" for name, count in _class_counts(labels, names).items())
-
-
-def _class_counts(labels: np.ndarray, names: Sequence[str]) -> dict[str, int]:
-    labels = labels[labels != UNLABELLED]
-    return dict(zip(names, np.bincount(labels, minlength=len(names)).tolist(), strict=True))
 
 
 def distribute(candidates: Path, assignment: np.ndarray, folder: Path, schema: pa.Schema) -> None:

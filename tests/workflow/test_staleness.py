@@ -192,7 +192,7 @@ ELSEWHERE = {
         lambda run: False,
     ),
     "the code of preparation": (
-        [("lib/preparing/labelled.py", "random_state=", "shuffle=True, random_state=")],
+        [("lib/preparing/drawing.py", "test_size=size, stratify", "shuffle=True, test_size=size, stratify")],
         lambda name: name.startswith("prepare"),
         lambda run: False,
     ),

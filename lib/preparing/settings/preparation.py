@@ -50,6 +50,11 @@ class Folds(BaseSettings):
             yield f"the folds {twice} are named twice. Expected one use of each"
 
 
+def _folds(values: Any) -> Any:
+    """Return folds that are given as their section, so that an error is of the form that was meant."""
+    return Folds.model_validate(values) if isinstance(values, dict) else values
+
+
 class ByDate(BaseSettings):
     """Splits by the date of a document, so that a model is tested on what came after all that it learnt from."""
 
@@ -77,18 +82,22 @@ class Split(BaseSettings):
     test_labels: bool = Field(True, exclude_if=bool)
     """Whether test documents have labels. If not, as in GLUE, the column of the label is not read there and may be
     missing; runs leave predictions for test, and scores of validation alone. Needs `published: true`."""
-    folds: Folds | None = None
-    """Use given folds as the splits; null = there are none."""
+    folds: Annotated[Folds | Annotated[int, Field(ge=2, le=100)] | None, BeforeValidator(_folds)] = None
+    """Use given folds as the splits; or draw this many, by class, each of which tests once: a dataset per fold, which
+    `pooled` tables join again. null = there are none."""
+    fold: PositiveInt | None = Field(None, exclude_if=unset)
+    """Fold that tests, from 1, if `folds` is their number; null = each in turn: a dataset per fold, called `<name>-1`,
+    `<name>-2`, ... Where other sections name the dataset under `data` or in `datasets`, they name all of these."""
     by: str | None = Field(None, exclude_if=unset)
     """Column of a name or number that keeps documents together, such as a patient, an author or a source: all documents
     of one value are in the same split. Shares are those of whole folds (0.1 = one of ten), and by class as far as the
-    values allow; null = each document is drawn by itself."""
+    values allow; null = each document is drawn by itself. A number of `folds` goes with it."""
     by_date: ByDate | None = Field(None, exclude_if=unset)
     """Use the dates of the documents for the splits; null = dates do not matter."""
     validation: Fraction = 0.1
     """Share of the validation documents when all parts are joined."""
     test: Fraction = 0.1
-    """Share of the test documents when all parts are joined."""
+    """Share of the test documents when all parts are joined; of drawn `folds`, it is that of one fold."""
     join: list[Part] | None = None
     """Parts in the order of joining, before the split by class; null joins all as listed."""
     held_out: Part | None = None
@@ -101,24 +110,40 @@ class Split(BaseSettings):
     def _splits_are_given_once_or_drawn(self) -> Iterator[str]:
         if not self.test_labels and not self.published:
             yield "test_labels = False, but test is drawn from documents with labels. Set published: true"
-        if not (self.validation > 0 and self.test > 0 and self.validation + self.test < 1):
-            yield f"validation = {self.validation} and test = {self.test}; expected shares above 0, together below 1"
+        if not (self.validation > 0 and self.test > 0 and self.validation + self.test_share < 1):
+            shares = f"validation = {self.validation} and test = {self.test_share:.3g}"
+            yield f"{shares}; expected shares above 0, together below 1"
         if self.join is not None and self.held_out is not None:
             yield f"join = {self.join}, but with held_out = {self.held_out} all other parts train. Give one of them"
         by_column = [name for name in ("by", "by_date") if getattr(self, name)]
-        others = ("published", "folds", *(["held_out"] if by_column else []))
-        if len(named := [*(name for name in others if getattr(self, name)), *by_column]) > 1:
+        others = ("published", "folds", *(["held_out"] if by_column or self.drawn_folds else []))
+        named = [*(name for name in others if getattr(self, name)), *by_column]
+        if len(named) > 1 and not (self.drawn_folds and named == ["folds", "by"]):
             yield f"{' and '.join(named)} both define the splits. Leave one of them out"
+        if self.drawn_folds and self.test != type(self).model_fields["test"].default:
+            yield f"test = {self.test}, but one of the {self.drawn_folds} folds is tested. Leave test out"
+        if (self.fold or 0) > self.drawn_folds:
+            yield f"fold = {self.fold}; expected the place of one of the folds, which are {self.drawn_folds or 'given'}"
+
+    @property
+    def drawn_folds(self) -> int:
+        """Number of folds that are drawn; 0 = none are."""
+        return self.folds if isinstance(self.folds, int) else 0
+
+    @property
+    def test_share(self) -> float:
+        """Share of the test documents, where they are drawn."""
+        return 1 / self.drawn_folds if self.drawn_folds else self.test
 
     @property
     def given(self) -> str | None:
         """The setting that gives the splits; None = they are drawn."""
-        return next((name for name in ("published", "folds", "by_date") if getattr(self, name)), None)
+        return None if self.drawn_folds or self.kept == "by" else self.kept
 
     @property
     def kept(self) -> str | None:
         """The setting that no other draw of documents may ignore: that gives the splits, or keeps some together."""
-        return self.given or ("by" if self.by else None)
+        return next((name for name in ("published", "folds", "by_date", "by") if getattr(self, name)), None)
 
 
 class LabelSet(BaseSettings):

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from lib.core.errors import DataError
 from lib.core.inputs import repeated_files, resolve_paths
 from lib.preparing.generators import group_names, options_class, place_of, raw_files
+from lib.preparing.settings.preparation import Folds
 from lib.preparing.settings.sources import GeneratedSource, HubSource, LocalSource, RemoteFile
 from lib.study.graph import Graph
 from lib.study.runs import as_json
@@ -72,7 +73,7 @@ class Corpora:
     def fold_file(self, dataset: str) -> list[str]:
         """Return the file that says which fold each document is in, if there is one."""
         folds = self.experiment.datasets[dataset].split.folds
-        return [folds.file] if folds and folds.file else []
+        return [folds.file] if isinstance(folds, Folds) and folds.file else []
 
     def generator(self, corpus: str) -> str:
         """Return the name of the generator of a generated corpus."""

@@ -15,8 +15,9 @@ import numpy as np
 from lib.core.errors import DataError
 from lib.core.files import atomic_path, write_json
 from lib.core.randomness import derive_seed
+from lib.preparing.drawing import assign_splits
 from lib.preparing.folds import SPLITS
-from lib.preparing.labelled import SUMMARY, Index, assign_splits, distribute, summarise_splits
+from lib.preparing.labelled import SUMMARY, Index, distribute, summarise_splits
 from lib.preparing.parts import PartWriter, read_part, schema_of_part
 from lib.preparing.settings.augmentation import Augmentation
 from lib.preparing.settings.preparation import Preparation

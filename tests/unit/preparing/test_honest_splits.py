@@ -11,7 +11,8 @@ from sklearn.metrics import f1_score
 
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import DataError
-from lib.preparing.labelled import SPLITS, SplitError, assign_splits, prepare_dataset
+from lib.preparing.drawing import SplitError, assign_splits
+from lib.preparing.labelled import SPLITS, prepare_dataset
 from lib.preparing.settings.preparation import Preparation, Split
 
 

@@ -17,7 +17,8 @@ from sklearn.model_selection import train_test_split
 
 from lib.core import program
 from lib.core.errors import ConfigError, DataError
-from lib.preparing.labelled import SPLITS, assign_splits, prepare_dataset
+from lib.preparing.drawing import assign_splits
+from lib.preparing.labelled import SPLITS, prepare_dataset
 from lib.preparing.parts import SCHEMA
 from lib.preparing.settings.preparation import Preparation, Split
 from lib.tokens.stored import shared_documents

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lib.core.errors import DataError
-from lib.preparing.labelled import SPLITS, SplitError, prepare_dataset
+from lib.preparing.drawing import SplitError
+from lib.preparing.labelled import SPLITS, prepare_dataset
 from lib.preparing.settings.preparation import Preparation
 
 NEWS = ["World", "Sports", "Business", "Sci/Tech"]
