@@ -35,30 +35,37 @@ def has_sets(folder: str | Path) -> bool:
 def _types(folder: str | Path) -> dict[str, str]:
     """Return the types of the columns of a run's predictions; of none if they cannot be read."""
     try:
-        schema = pq.read_schema(Path(folder) / PREDICTIONS)
+        schema = pq.read_schema(_files(folder, PREDICTIONS)[0])
     except (OSError, ValueError):
         return {}
     return dict(zip(schema.names, map(str, schema.types), strict=True))
+
+
+def _files(folder: str | Path, name: str) -> list[Path]:
+    """Return the files of a run of this name: one, or those of its folds if it is `lib.results.records.pooled`."""
+    return [Path(each) / name for each in str(folder).splitlines()]
 
 
 def load_predictions(folder: str | Path, columns: Sequence[str], split: str = "test") -> pd.DataFrame:
     """Return the predictions of a run on a split, one row per document.
 
     Args:
-        folder: of the run.
+        folder: of the run, or several lines with those of its folds, whose documents are joined.
         columns: of `id`, `label`, `prediction`, `probabilities`, `group`; of spans, also of `SPANS`.
         split: `validation` or `test`.
 
     Raises:
         DataError: the file cannot be read, or has no such column, an id twice, or no document of the split.
     """
-    path = Path(folder) / PREDICTIONS
-    try:
-        documents = pd.read_parquet(path, filters=[("split", "==", split)])[list(columns)]
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"{path}: lacks predictions ({error!r}). Repeat the run.") from error
-    if documents.empty:
-        raise DataError(f"{path}: has no document of the split {split}. Repeat the run.")
+    parts = []
+    for path in _files(folder, PREDICTIONS):
+        try:
+            parts.append(pd.read_parquet(path, filters=[("split", "==", split)])[list(columns)])
+        except (OSError, ValueError, KeyError) as error:
+            raise DataError(f"{path}: lacks predictions ({error!r}). Repeat the run.") from error
+        if parts[-1].empty:
+            raise DataError(f"{path}: has no document of the split {split}. Repeat the run.")
+    documents = pd.concat(parts, ignore_index=True)
     if "id" in documents and documents["id"].duplicated().any():
         twice = documents.loc[documents["id"].duplicated(), "id"].iloc[0]
         raise DataError(f"{path}: has document {twice} twice. Check the ids of the dataset.")
@@ -156,7 +163,7 @@ def class_names(folder: str | Path) -> list[str]:
         ConfigError: its settings cannot be read.
         DataError: they name no classes.
     """
-    path = Path(folder) / CONFIG
+    path = _files(folder, CONFIG)[0]
     try:
         return list(read_mapping(path)["labels"])
     except (KeyError, TypeError) as error:

@@ -71,6 +71,31 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
     return runs
 
 
+def pooled(runs: pd.DataFrame, folds: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    """Return runs where those of all folds of a dataset, of one model and seed, are one run on this dataset.
+
+    Its folders are those of the folds, one per line; its scores are their means, and all else is that of the first.
+
+    Args:
+        runs: frame of `load_runs`.
+        folds: datasets that are folds, by the name of the dataset.
+
+    Raises:
+        DataError: a fold has no run of a model and seed that others have.
+    """
+    if not folds:
+        return runs
+    name_of = {each: name for name, names in folds.items() for each in names}
+    groups = runs.assign(dataset=runs["dataset"].replace(name_of)).groupby(KEY, sort=False)
+    for (*_, dataset, _, _), found in groups["folder"]:
+        if len(found) < len(folds.get(dataset, "1")):
+            raise DataError(f"{', '.join(found)}: some folds of {dataset} alone. Expected all {len(folds[dataset])}.")
+    joined: dict[str, Any] = dict.fromkeys(("folder", "original"), "\n".join) | {
+        f"{split}_score": "mean" for split in SPLITS
+    }
+    return groups.agg({name: joined.get(name, "first") for name in runs if name not in KEY}).reset_index()
+
+
 def _machine(record: RunRecord) -> str:
     """Return the hardware of a run, and how many processes shared it."""
     hardware = record.hardware or "unknown hardware"

@@ -14,7 +14,7 @@ from lib.core.kinds import Axis
 from lib.core.record import HISTORY
 from lib.core.search_space import Setting, variant_name
 from lib.results.quantities import STATE, Quantity, quantity
-from lib.results.records import load_runs, load_tables, select_grid
+from lib.results.records import load_runs, load_tables, pooled, select_grid
 
 How = Literal["sum", "max"]
 """What becomes of the values of several stages: times add up, of peaks the greatest counts."""
@@ -48,6 +48,9 @@ class Scope:
     """Names of the groups by their numbers from 0, where numbers are no quantities, by dataset."""
     state_bytes: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
     """Bytes that a row keeps of a text as long as a dataset's longest, by stage, dataset and row (`lib.backbones`)."""
+    folds: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Datasets whose runs are joined as those of one dataset, by its name, under which `stages` and `owners` have it.
+    """
     variants: Mapping[str, Sequence[Mapping[str, Setting]]] = field(default_factory=dict)
     """Settings of the variants of each stage that has some, in order."""
     reference: str | None = None
@@ -76,8 +79,9 @@ class Scope:
 
     @functools.cached_property
     def runs(self) -> pd.DataFrame:
-        """All runs, as `lib.results.records.load_runs` gives them."""
-        return load_runs(Path(file).parent for file in self.files[: len(self.files) - len(self.texts or self.written)])
+        """All runs, as `lib.results.records.load_runs` gives them, those of folds joined."""
+        records = self.files[: len(self.files) - len(self.texts or self.written)]
+        return pooled(load_runs(Path(file).parent for file in records), self.folds)
 
     @property
     def descriptions(self) -> dict[str, str | Path]:
@@ -147,11 +151,17 @@ class Scope:
 
     @property
     def note(self) -> str | None:
-        """Sentences on generated texts, names of rows, and models without a row; None if there are none of these."""
+        """Sentences on generated texts, folds, names of rows, and models without a row; None if there are none."""
         same = [f"{model} (as {row})" for model, row in self.row_of.items()]
         rows = f"Models without a row, since they have the same runs as another: {', '.join(same)}." if same else None
         names = "; ".join(f"{row}: {text}" for row, text in self.explained.items())
-        return " ".join(filter(None, [generated_note(self.generated), names and f"{names}.", rows])) or None
+        parts = [generated_note(self.generated), *map(self._folds_note, self.folds), names and f"{names}.", rows]
+        return " ".join(filter(None, parts)) or None
+
+    def _folds_note(self, dataset: str) -> str:
+        """Return a sentence on the folds of a dataset."""
+        said = f"{dataset}: the test documents of {len(self.folds[dataset])} folds, each once, as predicted by the run"
+        return f"{said} that did not learn from it. Intervals leave out that these runs share training documents."
 
     def title(self, dataset: str) -> str:
         """Return the title of the panel of a dataset."""

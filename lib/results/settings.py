@@ -11,7 +11,7 @@ import importlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
-from pydantic import BeforeValidator, SerializeAsAny
+from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from lib.core.extensions import claim, load, packages
 from lib.core.files import files_in
@@ -115,6 +115,11 @@ class ResultSettings(KindSettings):
         return [columns] if isinstance(columns, str) else columns
 
     @property
+    def pools(self) -> bool:
+        """Whether it joins the test documents of folds: its field `pooled`."""
+        return getattr(self, "pooled", False)
+
+    @property
     def topic(self) -> Topic:
         """Its topic with these settings."""
         return self.about
@@ -136,6 +141,14 @@ class ResultSettings(KindSettings):
             if name == "stage" or not isinstance(values, list):
                 continue  # kinds that take several stages know which may be named twice
             yield from repeats(name, values)
+
+
+class PoolingSettings(ResultSettings):
+    """Base of the settings of kinds that can join the test documents of folds, of which they read predicted labels."""
+
+    pooled: bool = Field(False, exclude_if=False.__eq__)
+    """Join the test documents of all folds of a dataset (`split.folds`) under its name: each counts once, as predicted
+    by the run that did not learn from it; false = a dataset per fold."""
 
 
 MODEL = "model"

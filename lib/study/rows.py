@@ -27,10 +27,12 @@ def rows_of(graph: Graph, settings: ResultSettings, dataset: str | None = None) 
     Args:
         graph: graph of the study.
         settings: settings of the table or figure.
-        dataset: the only one that it shows; None = those of its settings.
+        dataset: the only one that it shows, or of which it shows the folds; None = those of its settings.
     """
+    folds = graph.experiment.folds if settings.pools else {}
     passed, added = settings.stages_passed(), settings.stages_added()
-    entries = {each: [dataset] if dataset else shown_entries(graph, settings, each) for each in [*added, *passed]}
+    shown = folds.get(dataset or "", [dataset] if dataset else [])
+    entries = {each: shown or shown_entries(graph, settings, each) for each in [*added, *passed]}
     owners: dict[str, dict[str, dict[str, str]]] = {}
     for model in graph.experiment.models:
         of_model = {
@@ -52,11 +54,19 @@ def shown_entries(graph: Graph, settings: ResultSettings, stage: str) -> list[st
     return [entry for entry in settings.datasets or () if entry in entries] or entries
 
 
+def pooled_names(graph: Graph, settings: ResultSettings) -> dict[str, str]:
+    """Return the name under which a table or figure pools each dataset that is a fold; of none if it pools none."""
+    folds = graph.experiment.folds.items() if settings.pools else ()
+    return {each: name for name, names in folds for each in names}
+
+
 def results_of(graph: Graph, name: str, settings: ResultSettings) -> dict[str, str | None]:
     """Return the names of the files of an entry of the report, each with its only dataset; None = all datasets."""
     if settings.divided == "never":
         return {name: None}
     (stage,) = settings.stages_passed()
-    datasets = [each for each in shown_entries(graph, settings, stage) if rows_of(graph, settings, each).shown]
+    names = pooled_names(graph, settings)
+    shown = dict.fromkeys(names.get(each, each) for each in shown_entries(graph, settings, stage))
+    datasets = [each for each in shown if rows_of(graph, settings, each).shown]
     alone = settings.divided == "if_several" and len(datasets) == 1
     return {name if alone else f"{name}_{dataset}": dataset for dataset in datasets}

@@ -14,6 +14,7 @@ from lib.study.graph import Graph
 from lib.study.names import rule_name, same_names
 from lib.study.report import ReportSettings
 from lib.study.rows import results_of, rows_of, shown_entries
+from lib.study.runs import as_json
 
 
 def report_errors(graph: Graph, report: ReportSettings) -> Iterator[str]:
@@ -25,7 +26,7 @@ def report_errors(graph: Graph, report: ReportSettings) -> Iterator[str]:
         if settings.reads == "documents":
             yield from (f"{place}{error}" for error in _documents(graph, settings))
         elif settings.reads == "runs":
-            for check in (_models, _reference, _differences, _searches, _runs, _scores):
+            for check in (_models, _reference, _differences, _searches, _runs, _scores, _folds):
                 yield from (f"{place}{error}" for error in check(graph, report, settings))
 
 
@@ -195,6 +196,28 @@ def _searches(graph: Graph, report: ReportSettings, settings: ResultSettings) ->
                 yield f".stage: {stage} has no {search}. Name a stage that has"
             elif takes == "none" and getattr(section, search):
                 yield f".stage: {stage} has {search}, which the kind {settings.kind} would mix. Choose the kind {kind}"
+
+
+def _folds(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
+    """Check that folds are pooled that have the same settings, models and seeds, and are all."""
+    if not settings.pools:
+        return
+    (stage,), datasets = settings.stages_passed(), graph.experiment.datasets
+    entries = shown_entries(graph, settings, stage)
+    shown = {name: [each for each in folds if each in entries] for name, folds in graph.experiment.folds.items()}
+    if not any(shown.values()):
+        yield f".pooled: joins folds, but {', '.join(entries)} have none that are drawn (split.folds: 5). Leave it out"
+    named = [*(settings.models or graph.experiment.models), *filter(None, (report.reference, report.baseline))]
+
+    def alike(fold: str) -> str:
+        owners = {model: graph.owner(model, stage, fold) for model in named if graph.has_runs(model, stage, fold)}
+        dataset = datasets[fold].model_dump(mode="json", exclude={"split": {"fold"}})
+        return as_json([dataset, owners, graph.seeds_of(stage, fold)])
+
+    for name, folds in shown.items():
+        if folds and (len(set(map(alike, folds))) > 1 or len(folds) < datasets[folds[0]].split.drawn_folds):
+            differ = "which are not all folds, or differ in settings, models or seeds"
+            yield f".pooled: joins {', '.join(folds)} as {name}, {differ}. Show all alike, or leave it out"
 
 
 SOME = ("a training", "geometry")

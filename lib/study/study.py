@@ -12,6 +12,7 @@ from lib.study.derivable import derivation_errors
 from lib.study.execution import Execution
 from lib.study.experiment import Experiment
 from lib.study.fits import fit_errors
+from lib.study.fold_datasets import with_folds
 from lib.study.graph import Graph
 from lib.study.names import name_errors
 from lib.study.report import ReportSettings
@@ -64,12 +65,15 @@ class Study(BaseSettings):
 
     @classmethod
     def prepared(cls, values: Any) -> Any:
-        """Take extensions into use. Drop a report that is null: so a file removes that of the file that it extends."""
+        """Take extensions into use, and add the datasets of drawn folds. Drop a report that is null.
+
+        So a file removes that of the file that it extends.
+        """
         if isinstance(values, dict) and isinstance(values.get("extensions"), list):
             use(map(str, values["extensions"]))
         if isinstance(values, dict) and values.get("report", ()) is None:
-            return {key: value for key, value in values.items() if key != "report"}
-        return values
+            values = {key: value for key, value in values.items() if key != "report"}
+        return with_folds(values)
 
     @functools.cached_property
     def graph(self) -> Graph:

@@ -50,9 +50,16 @@ class Folds(BaseSettings):
             yield f"the folds {twice} are named twice. Expected one use of each"
 
 
+MOST_FOLDS = 100
+
+
 def _folds(values: Any) -> Any:
     """Return folds that are given as their section, so that an error is of the form that was meant."""
-    return Folds.model_validate(values) if isinstance(values, dict) else values
+    if isinstance(values, dict):
+        return Folds.model_validate(values)
+    if values is None or isinstance(values, Folds) or (type(values) is int and 2 <= values <= MOST_FOLDS):
+        return values
+    raise ValueError(f"expected a number from 2 to {MOST_FOLDS}, or keys that say how given folds are used")
 
 
 class ByDate(BaseSettings):
@@ -82,7 +89,7 @@ class Split(BaseSettings):
     test_labels: bool = Field(True, exclude_if=bool)
     """Whether test documents have labels. If not, as in GLUE, the column of the label is not read there and may be
     missing; runs leave predictions for test, and scores of validation alone. Needs `published: true`."""
-    folds: Annotated[Folds | Annotated[int, Field(ge=2, le=100)] | None, BeforeValidator(_folds)] = None
+    folds: Annotated[Folds | Annotated[int, Field(ge=2, le=MOST_FOLDS)] | None, BeforeValidator(_folds)] = None
     """Use given folds as the splits; or draw this many, by class, each of which tests once: a dataset per fold, which
     `pooled` tables join again. null = there are none."""
     fold: PositiveInt | None = Field(None, exclude_if=unset)
@@ -123,7 +130,7 @@ class Split(BaseSettings):
         if self.drawn_folds and self.test != type(self).model_fields["test"].default:
             yield f"test = {self.test}, but one of the {self.drawn_folds} folds is tested. Leave test out"
         if (self.fold or 0) > self.drawn_folds:
-            yield f"fold = {self.fold}; expected the place of one of the folds, which are {self.drawn_folds or 'given'}"
+            yield f"fold = {self.fold}, but folds draws {self.drawn_folds}. Expected the number of one of them"
 
     @property
     def drawn_folds(self) -> int:

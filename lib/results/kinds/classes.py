@@ -7,7 +7,7 @@ import pandas as pd
 from lib.results.predictions import class_names, has_sets, load_items, load_predictions, printed_classes, without_copies
 from lib.results.printed_values import note, published_classes
 from lib.results.scope import Scope
-from lib.results.settings import TableSettings
+from lib.results.settings import PoolingSettings, TableSettings
 from lib.results.table import Column, Table
 
 SCORES = {"precision": "precision", "recall": "recall", "f1": "F1"}
@@ -15,7 +15,7 @@ SUMMARY, OF_SETS = ("accuracy", "macro average"), ("micro average", "macro avera
 """Rows below those of the classes, in order; for sets of classes, which are rarely right as a whole."""
 
 
-class ClassesTable(TableSettings):
+class ClassesTable(PoolingSettings, TableSettings):
     """One table per dataset: a row per class of test; precision, recall and F1 of one model, or F1 of several."""
 
     divided: ClassVar[Literal["always"]] = "always"

@@ -12,7 +12,7 @@ from lib.core.errors import DataError
 from lib.results.escapes import one_line
 from lib.results.predictions import by_validation, class_names, load_items, printed_classes, without_copies
 from lib.results.scope import Scope
-from lib.results.settings import FigureSettings
+from lib.results.settings import FigureSettings, PoolingSettings
 from lib.results.style import STYLE, panel_grid
 
 BEST = 2
@@ -27,7 +27,7 @@ NONE = "none"
 """Column of documents without a predicted class, if there are any."""
 
 
-class ConfusionFigure(FigureSettings):
+class ConfusionFigure(PoolingSettings, FigureSettings):
     """One figure per dataset: the confusion matrices on test of the models named, or else of the best two."""
 
     divided: ClassVar[Literal["if_several"]] = "if_several"

@@ -12,19 +12,19 @@ from pydantic import Field
 
 from lib.results.predictions import interval_notes, paired_predictions, repetitions, scores_of
 from lib.results.scope import Scope
-from lib.results.settings import FigureSettings
+from lib.results.settings import MODEL, FigureSettings, PoolingSettings, TableSettings
 from lib.results.style import BASELINE_COLOUR, ERROR_BAR, STYLE, colours_and_markers
+from lib.results.table import Column, Table, interval_columns
 
 PANEL_WIDTH, ROW_HEIGHT, MARGINS = 3.5, 0.22, 1.0
 """Inches."""
 
 
-class ScoreIntervalsFigure(FigureSettings):
-    """F1 on test as bars with intervals, best model first, one panel per dataset."""
+class ScoreIntervals(PoolingSettings):
+    """Base of the settings of the table and of the figure."""
 
     needs_predictions: ClassVar[bool] = True
     takes_sets: ClassVar[bool] = True
-    compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
     has_intervals: ClassVar[bool] = True
 
     kind: Literal["score_intervals"]
@@ -32,6 +32,34 @@ class ScoreIntervalsFigure(FigureSettings):
     """Stage whose predictions are scored."""
     confidence: float = Field(0.95, gt=0.5, lt=1)
     """Confidence of the intervals."""
+
+
+class ScoreIntervalsTable(ScoreIntervals, TableSettings):
+    """F1 on test of each model with its interval, and the documents and seeds that it is of."""
+
+    def make(self, scope: Scope) -> Table:
+        """Return F1 on test in percent, the mean over seeds, with its interval: a row per dataset and model.
+
+        Intervals are those of the figure. Seeds that repeat one evaluation count once.
+        """
+        grid = scope.grid(self.stage)
+        rows = []
+        for dataset, runs in grid.groupby("dataset", sort=False):
+            paired = paired_predictions(runs)
+            scores = scores_of(paired, self.confidence).rename(columns={"score": "f1"})
+            estimates = [paired.score(number) for number in range(len(scores))]
+            sizes = {name: [getattr(each, name) for each in estimates] for name in ("documents", "seeds")}
+            rows.append(scores.assign(**sizes, dataset=dataset).rename_axis(MODEL).reset_index())
+        columns = {"f1": Column(scope.quantity("f1", self.stage).label, 2), **interval_columns(self.confidence)}
+        columns |= {"documents": Column("test documents", 0), "seeds": Column("seeds", 0)}
+        note = " ".join(interval_notes(grid, self.confidence))
+        return Table(pd.concat(rows)[["dataset", MODEL, *columns]], columns, note)
+
+
+class ScoreIntervalsFigure(ScoreIntervals, FigureSettings):
+    """F1 on test as bars with intervals, best model first, one panel per dataset."""
+
+    compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
 
     def notes(self, scope: Scope) -> Iterable[str]:
         """See the base: they explain the intervals, and why these may be too short."""

@@ -12,7 +12,7 @@ from lib.evaluation.statistics import Paired, PairedSpans, holm, mcnemar_test, s
 from lib.results.predictions import interval_notes, paired_predictions, scores_of, shared_starts, without_copies
 from lib.results.quantities import F1_IN_WORDS, with_datasets
 from lib.results.scope import Scope
-from lib.results.settings import ResultSettings, TableSettings, Topic
+from lib.results.settings import PoolingSettings, TableSettings, Topic
 from lib.results.table import SMALL_P, Column, Table, interval_columns, number
 from lib.results.variants import EQUAL_DECIMALS
 
@@ -22,7 +22,7 @@ VARIANCES = ["of_seeds", "of_documents", "of_documents_given_models"]
 """Parts of the variance of a difference, as `lib.evaluation.statistics.Estimate` has them."""
 
 
-class ComparisonSettings(ResultSettings):
+class ComparisonSettings(PoolingSettings):
     """Base of the settings of what compares pairs of models, or each with reference and baseline."""
 
     needs_predictions: ClassVar[bool] = True

@@ -10,7 +10,7 @@ from lib.backbones.state_size import state_bytes
 from lib.core.kinds import Axis
 from lib.core.record import RunId
 from lib.results.settings import FIGURES, TABLES, ResultSettings
-from lib.study.rows import Rows, results_of, rows_of
+from lib.study.rows import Rows, pooled_names, results_of, rows_of
 from lib.study.runs import Run
 from lib.study.shown import analysed_dataset, analysed_models, text_baselines
 from lib.study.study import Study
@@ -60,12 +60,14 @@ class Report:
             return [self.corpora.documents(dataset, split) for dataset, _, split in scope["documents"]]
         if "word_vectors" in scope:
             return [self.corpora.word_vectors(name, seed or 0) for name, seed in scope["word_vectors"]]
+        folds = scope.get("folds", {})
         shown = {
-            (stage, owner, dataset)
+            (stage, owner, each)
             for stage, datasets in scope["stages"]
             for owners in scope["owners"][stage].values()
             for dataset, owner in owners.items()
             if dataset in datasets
+            for each in folds.get(dataset, [dataset])
         }
         shown |= {
             (earlier, owner, dataset)
@@ -95,7 +97,10 @@ class Report:
     def _shown(self, entries: Mapping[str, ResultSettings]) -> dict[str, dict[str, Any]]:
         """Return the tables or figures that entries of the report make, by name: their settings and scope."""
         return {
-            name: {"settings": settings.model_dump(mode="json"), "scope": self._with_notes(settings, dataset)}
+            name: {
+                "settings": settings.model_dump(mode="json"),
+                "scope": _pooled(self._with_notes(settings, dataset), pooled_names(self.study.graph, settings)),
+            }
             for entry, settings in entries.items()
             for name, dataset in results_of(self.study.graph, entry, settings).items()
         }
@@ -283,3 +288,30 @@ class Report:
         look = {"kind": self.study.report.analyses[name].kind, "families": list(families.items())}
         generated = dict.fromkeys(run.id.dataset for run in shown if run.corpus.composed)
         return look | ({"generated": list(generated)} if generated else {})
+
+
+def _pooled(scope: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return a scope that has datasets which are folds under the name of their dataset, as `names` says.
+
+    Their models and starts are the same in all folds (`lib.study.shown`).
+    """
+    if not names:
+        return scope
+
+    def renamed(datasets: Iterable[str]) -> list[str]:
+        return list(dict.fromkeys(names.get(each, each) for each in datasets))
+
+    owners = {
+        stage: {row: {names.get(each, each): owner for each, owner in found.items()} for row, found in rows.items()}
+        for stage, rows in scope["owners"].items()
+    }
+    starts = {
+        stage: {row: renamed(found) for row, found in rows.items()}
+        for stage, rows in scope.get("one_start", {}).items()
+    }
+    folds: dict[str, list[str]] = {}
+    for each in dict.fromkeys(each for _, datasets in scope["stages"] for each in datasets if each in names):
+        folds.setdefault(names[each], []).append(each)
+    stages = [[stage, renamed(datasets)] for stage, datasets in scope["stages"]]
+    generated = renamed(scope.get("generated", ()))
+    return scope | {"stages": stages, "owners": owners, "one_start": starts, "generated": generated, "folds": folds}
