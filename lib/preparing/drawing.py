@@ -188,10 +188,9 @@ def _require_every_class(labels: np.ndarray, names: Sequence[str], where: str, n
 
 
 def _require_two_values(labels: np.ndarray, names: Sequence[str], together: np.ndarray) -> None:
-    several = len(np.unique(together)) > 1
     for number, name in enumerate(names):
         values = np.unique(together[labels == number])
-        if several and len(values) == 1:
+        if len(values) == 1 < len(np.unique(together)):
             has = f"all {(labels == number).sum():,} documents of {name} have {cut(str(values[0]), MOST_OF_VALUE)}"
             remedy = "Leave the class out (values), or name another column."
             raise SplitError(f"split.by: {has}, so {name} cannot be both learnt and tested. {remedy}")

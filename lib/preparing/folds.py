@@ -35,19 +35,15 @@ class Together:
 
     def __init__(self, column: str) -> None:
         self.column = column
-        self._numbers: dict[str, int] = {}
-
-    @property
-    def values(self) -> list[str]:
-        """The values, in the order of their numbers."""
-        return list(self._numbers)
+        self.numbers: dict[str, int] = {}
+        """Number of each value."""
 
     def split(self, identity: str, value: Any, where: str) -> int:
         """Return the number of a document's value; arguments and errors as in `FoldSplits.split`."""
         if not (name := cell_text(value)):
             shown = cut(repr(value), MOST_OF_VALUE)
             raise DataError(f"{where}: split.by needs a name or number in '{self.column}', but it has {shown}.")
-        return self._numbers.setdefault(name, len(self._numbers))
+        return self.numbers.setdefault(name, len(self.numbers))
 
     def check_spent(self) -> None:
         """See `FoldSplits.check_spent`: the draw says whether there are enough."""

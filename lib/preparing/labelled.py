@@ -239,7 +239,7 @@ def _collect(
     if splits is not None:
         splits.check_spent()
     if isinstance(splits, Together):
-        index.values = splits.values
+        index.values = list(splits.numbers)
     for part, counts in index.counts.items():
         said = ", ".join(f"{name} {count}" for name, count in counts.items() if name != "files")
         logger.log(logging.WARNING if counts["empty"] else logging.INFO, "%s: documents: %s", part, said)

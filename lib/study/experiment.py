@@ -1,6 +1,5 @@
 """Models, data and stages of a study, by name."""
 
-import functools
 from collections.abc import Collection
 from typing import Any
 
@@ -68,15 +67,6 @@ class Experiment(BaseSettings):
             if model is None or any(each in gone.get("mechanisms", ()) for each in mechanisms):
                 del kept["models"][name]
         return with_encoders(with_published(kept))
-
-    @functools.cached_property
-    def folds(self) -> dict[str, list[str]]:
-        """The datasets that are folds of one, by its name."""
-        found: dict[str, list[str]] = {}
-        for name, dataset in self.datasets.items():
-            if dataset.split.fold is not None:
-                found.setdefault(name.removesuffix(f"-{dataset.split.fold}"), []).append(name)
-        return found
 
 
 def _without(gone: Collection[str], values: Any) -> Any:

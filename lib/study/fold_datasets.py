@@ -32,9 +32,7 @@ def with_folds(values: Any) -> Any:
         for name, section in datasets.items()
         for number, each in enumerate(folds.get(name, [name]), start=1)
     }
-    named = {key: _with_folds(folds, experiment[key]) for key in ("stages", "models") if key in experiment}
-    outside = {key: _with_folds(folds, values[key]) for key in ("report", "only") if key in values}
-    return values | outside | {"experiment": experiment | named | {"datasets": made}}
+    return _with_folds(folds, values | {"experiment": experiment | {"datasets": made}})
 
 
 def _drawn_folds(section: Any) -> int:

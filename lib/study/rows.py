@@ -29,9 +29,9 @@ def rows_of(graph: Graph, settings: ResultSettings, dataset: str | None = None) 
         settings: settings of the table or figure.
         dataset: the only one that it shows, or of which it shows the folds; None = those of its settings.
     """
-    folds = graph.experiment.folds if settings.pools else {}
     passed, added = settings.stages_passed(), settings.stages_added()
-    shown = folds.get(dataset or "", [dataset] if dataset else [])
+    folds = [each for each, name in pooled_names(graph, settings).items() if name == dataset]
+    shown = folds or ([dataset] if dataset else [])
     entries = {each: shown or shown_entries(graph, settings, each) for each in [*added, *passed]}
     owners: dict[str, dict[str, dict[str, str]]] = {}
     for model in graph.experiment.models:
@@ -56,8 +56,8 @@ def shown_entries(graph: Graph, settings: ResultSettings, stage: str) -> list[st
 
 def pooled_names(graph: Graph, settings: ResultSettings) -> dict[str, str]:
     """Return the name under which a table or figure pools each dataset that is a fold; of none if it pools none."""
-    folds = graph.experiment.folds.items() if settings.pools else ()
-    return {each: name for name, names in folds for each in names}
+    datasets = graph.experiment.datasets.items() if settings.pools else ()
+    return {name: name.removesuffix(f"-{each.split.fold}") for name, each in datasets if each.split.fold}
 
 
 def results_of(graph: Graph, name: str, settings: ResultSettings) -> dict[str, str | None]:

@@ -13,7 +13,7 @@ from lib.study.fits import SEARCHED
 from lib.study.graph import Graph
 from lib.study.names import rule_name, same_names
 from lib.study.report import ReportSettings
-from lib.study.rows import results_of, rows_of, shown_entries
+from lib.study.rows import pooled_names, results_of, rows_of, shown_entries
 from lib.study.runs import as_json
 
 
@@ -203,19 +203,17 @@ def _folds(graph: Graph, report: ReportSettings, settings: ResultSettings) -> It
     if not settings.pools:
         return
     (stage,), datasets = settings.stages_passed(), graph.experiment.datasets
-    entries = shown_entries(graph, settings, stage)
-    shown = {name: [each for each in folds if each in entries] for name, folds in graph.experiment.folds.items()}
-    if not any(shown.values()):
+    entries, names = shown_entries(graph, settings, stage), pooled_names(graph, settings)
+    if not any(each in names for each in entries):
         yield f".pooled: joins folds, but {', '.join(entries)} have none that are drawn (split.folds: 5). Leave it out"
-    named = [*(settings.models or graph.experiment.models), *filter(None, (report.reference, report.baseline))]
-
-    def alike(fold: str) -> str:
-        owners = {model: graph.owner(model, stage, fold) for model in named if graph.has_runs(model, stage, fold)}
-        dataset = datasets[fold].model_dump(mode="json", exclude={"split": {"fold"}})
-        return as_json([dataset, owners, graph.seeds_of(stage, fold)])
-
-    for name, folds in shown.items():
-        if folds and (len(set(map(alike, folds))) > 1 or len(folds) < datasets[folds[0]].split.drawn_folds):
+    rows = rows_of(graph, settings)
+    named = [each for each in (*rows.shown, report.reference, report.baseline) if each and each in rows.owners]
+    for name in dict.fromkeys(names[each] for each in entries if each in names):
+        folds = [each for each in entries if names.get(each) == name]
+        splits = [datasets[each].model_dump(mode="json", exclude={"split": {"fold"}}) for each in folds]
+        runs = [[rows.owners[row][stage].get(each) for row in named] + graph.seeds_of(stage, each) for each in folds]
+        alike = set(map(as_json, zip(splits, runs, strict=True)))
+        if len(alike) > 1 or len(folds) < datasets[folds[0]].split.drawn_folds:
             differ = "which are not all folds, or differ in settings, models or seeds"
             yield f".pooled: joins {', '.join(folds)} as {name}, {differ}. Show all alike, or leave it out"
 

@@ -97,10 +97,7 @@ class Report:
     def _shown(self, entries: Mapping[str, ResultSettings]) -> dict[str, dict[str, Any]]:
         """Return the tables or figures that entries of the report make, by name: their settings and scope."""
         return {
-            name: {
-                "settings": settings.model_dump(mode="json"),
-                "scope": _pooled(self._with_notes(settings, dataset), pooled_names(self.study.graph, settings)),
-            }
+            name: {"settings": settings.model_dump(mode="json"), "scope": self._with_notes(settings, dataset)}
             for entry, settings in entries.items()
             for name, dataset in results_of(self.study.graph, entry, settings).items()
         }
@@ -113,7 +110,8 @@ class Report:
         named += scope.get("texts", ())
         generated = [name for name in dict.fromkeys(named) if self.corpora.corpus(name).composed]
         texts = {row: text for row in scope["models"] if (text := models[row].description)}
-        return scope | ({"generated": generated} if generated else {}) | ({"explained": texts} if texts else {})
+        scope |= ({"generated": generated} if generated else {}) | ({"explained": texts} if texts else {})
+        return _pooled(scope, pooled_names(self.study.graph, settings))
 
     def _scope(self, settings: ResultSettings, dataset: str | None = None) -> dict[str, Any]:
         """Return the fields of `lib.results.scope.Scope` but for its files, as JSON keeps them.
@@ -298,20 +296,16 @@ def _pooled(scope: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     if not names:
         return scope
 
-    def renamed(datasets: Iterable[str]) -> list[str]:
+    def renamed(datasets: Any) -> Any:
+        if isinstance(datasets, dict):
+            return {names.get(each, each): owner for each, owner in datasets.items()}
         return list(dict.fromkeys(names.get(each, each) for each in datasets))
 
-    owners = {
-        stage: {row: {names.get(each, each): owner for each, owner in found.items()} for row, found in rows.items()}
-        for stage, rows in scope["owners"].items()
+    of_rows = {
+        key: {stage: {row: renamed(each) for row, each in rows.items()} for stage, rows in scope.get(key, {}).items()}
+        for key in ("owners", "one_start")
     }
-    starts = {
-        stage: {row: renamed(found) for row, found in rows.items()}
-        for stage, rows in scope.get("one_start", {}).items()
-    }
-    folds: dict[str, list[str]] = {}
-    for each in dict.fromkeys(each for _, datasets in scope["stages"] for each in datasets if each in names):
-        folds.setdefault(names[each], []).append(each)
     stages = [[stage, renamed(datasets)] for stage, datasets in scope["stages"]]
-    generated = renamed(scope.get("generated", ()))
-    return scope | {"stages": stages, "owners": owners, "one_start": starts, "generated": generated, "folds": folds}
+    joined = [name for _, datasets in stages for name in datasets if name in names.values()]
+    folds = {name: [fold for fold in names if names[fold] == name] for name in joined}
+    return scope | of_rows | {"stages": stages, "generated": renamed(scope.get("generated", ())), "folds": folds}

@@ -7,10 +7,12 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
+from scipy import sparse
 from sklearn.metrics import f1_score
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
 from lib.backbones.settings import BACKBONES
-from lib.core.errors import DataError
+from lib.core.errors import ConfigError, DataError
 from lib.preparing.drawing import SplitError, assign_splits
 from lib.preparing.labelled import SPLITS, prepare_dataset
 from lib.preparing.settings.preparation import Preparation, Split
@@ -76,6 +78,29 @@ def test_values_stay_together_in_random_tables(seed):
                 assert abs((of_class & (found == split)).sum() - share * of_class.sum()) <= 2 * largest
 
 
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("form", ["class", "set", "class by", "set by"])
+def test_folds_test_each_document_once(form, seed):
+    draw = np.random.default_rng(seed)
+    size, count = draw.integers(150, 300), int(draw.integers(2, 8))
+    classes = draw.random((size, 2)) < draw.uniform(0.2, 0.8)
+    by, values = ("x", draw.integers(draw.integers(25, 60), size=size)) if "by" in form else (None, None)
+    sets, labels = (sparse.csr_matrix(classes), np.zeros(size, int)) if "set" in form else (None, classes[:, 0] * 1)
+    names, given = ["a", "b"][: 1 + (sets is None)], {"sets": sets, "together": values}
+    splits = [Split(folds=count, fold=fold, seed=seed, by=by) for fold in range(1, count + 1)]
+    drawn = [assign_splits(labels, names, each, **given) for each in splits]
+    assert (np.equal(drawn, 2).sum(axis=0) == 1).all()
+    kept = assign_splits(labels, names, splits[0].model_copy(update={"documents": {"test": 9}}), **given)
+    assert (kept == 2).sum() == 9
+    theirs = (StratifiedGroupKFold if by else StratifiedKFold)(count, shuffle=True, random_state=seed)
+    for found, (_, test) in zip(drawn, theirs.split(labels, labels, values), strict=True):
+        assert sets is not None or (np.flatnonzero(found == 2) == test).all()
+        for split, share in enumerate((0.9 - 1 / count, 0.1, 1 / count)):
+            off = abs(classes[found == split].sum(axis=0) - share * classes.sum(axis=0))
+            assert by or off[: None if "set" in form else 1].max() < 3
+            assert not by or not np.isin(values[found == split], values[found != split]).any()
+
+
 def dated(days):
     return pd.DataFrame(
         {
@@ -118,6 +143,15 @@ def test_validation_before_the_first_test_day_is_drawn_by_class(tmp_path):
         ({}, {"by_date": {"test_from": "2025-01-01"}}, "split.by_date: test has no document left"),
         ({}, {"by_date": {"test_from": "2024-01-02"}}, "too few to split by class"),
         (dict.fromkeys(range(120), "one"), {"by": "date"}, "split.by: 1 values are too few for a share of 0.1"),
+        (dict.fromkeys(range(0, 120, 2), "one"), {"by": "date"}, "all 60 documents of no have one, so no cannot be"),
+        ({n: "ab"[n % 4 > 1] for n in range(120)}, {"by": "date", "folds": 3, "fold": 1}, "2 values are too few"),
+        ({}, {"folds": 61, "fold": 1}, "for 61 folds: no: 60, yes: 60; expected at least 61 of every class"),
+        ({}, {"folds": 3}, "split.fold: missing. Expected a number up to 3"),
+        (
+            dict.fromkeys(range(0, 120, 2), "2024-05-01"),
+            {"by_date": {"validation_from": "2024-03-01", "test_from": "2024-03-11"}},
+            "too few documents by split.by_date in train: no: 0, yes: 30",
+        ),
     ],
 )
 def test_columns_that_split_nothing(change, split, said, tmp_path):
@@ -125,7 +159,7 @@ def test_columns_that_split_nothing(change, split, said, tmp_path):
     if said is None:
         assert len(prepared(tmp_path, dated(days), split=Split(**split))["test"]) == 12
         return
-    with pytest.raises((DataError, SplitError), match=said):
+    with pytest.raises((ConfigError, DataError, SplitError), match=said):
         prepared(tmp_path, dated(days), split=Split(**split))
 
 
@@ -135,6 +169,12 @@ def test_columns_that_split_nothing(change, split, said, tmp_path):
         ({"by": "patient", "published": True}, "published and by both define the splits"),
         ({"by_date": {"test_from": "2024-04-01"}, "held_out": "test"}, "held_out and by_date both define the splits"),
         ({"by_date": {"validation_from": "2024-05-01", "test_from": "2024-04-01"}}, "is not before test_from"),
+        ({"folds": 3, "published": True}, "published and folds both define the splits"),
+        ({"folds": 3, "held_out": "test"}, "folds and held_out both define the splits"),
+        ({"folds": 3, "by_date": {"test_from": "2024-04-01"}}, "folds and by_date both define the splits"),
+        ({"folds": 3, "fold": 4}, "fold = 4, but folds draws 3"),
+        ({"folds": 3, "test": 0.3}, "test = 0.3, but one of the 3 folds is tested"),
+        ({"folds": 3, "validation": 0.7}, "validation = 0.7 and test = 0.333; expected shares"),
     ],
 )
 def test_settings_that_contradict(split, said):
@@ -143,6 +183,7 @@ def test_settings_that_contradict(split, said):
     assert Split(published=True, held_out="test").given == "published"  # as a study that extends another may have it
 
 
-def test_balance_keeps_nothing_together():
-    with pytest.raises(ValidationError, match="balance draws documents, but split.by takes all"):
-        Preparation(labels=["no", "yes"], balance=True, split=Split(by="patient"))
+@pytest.mark.parametrize("split", [{"by": "patient"}, {"folds": 3}])
+def test_balance_keeps_nothing_together(split):
+    with pytest.raises(ValidationError, match=f"balance draws documents, but split.{min(split)} takes all"):
+        Preparation(labels=["no", "yes"], balance=True, split=Split(**split))
