@@ -144,7 +144,7 @@ class ResultSettings(KindSettings):
 
 
 class PoolingSettings(ResultSettings):
-    """Base of the settings of kinds that can join the test documents of folds, of which they read predicted labels."""
+    """Base of the settings of kinds that can join the test documents of folds: they read no probabilities."""
 
     pooled: bool = Field(False, exclude_if=False.__eq__)
     """Join the test documents of all folds of a dataset (`split.folds`) under its name: each counts once, as predicted

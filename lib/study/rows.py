@@ -27,7 +27,7 @@ def rows_of(graph: Graph, settings: ResultSettings, dataset: str | None = None) 
     Args:
         graph: graph of the study.
         settings: settings of the table or figure.
-        dataset: the only one that it shows, or of which it shows the folds; None = those of its settings.
+        dataset: the only one that it shows, perhaps as all of its folds; None = those of its settings.
     """
     passed, added = settings.stages_passed(), settings.stages_added()
     folds = [each for each, name in pooled_names(graph, settings).items() if name == dataset]

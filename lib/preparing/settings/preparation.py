@@ -90,8 +90,8 @@ class Split(BaseSettings):
     """Whether test documents have labels. If not, as in GLUE, the column of the label is not read there and may be
     missing; runs leave predictions for test, and scores of validation alone. Needs `published: true`."""
     folds: Annotated[Folds | Annotated[int, Field(ge=2, le=MOST_FOLDS)] | None, BeforeValidator(_folds)] = None
-    """Use given folds as the splits; or draw this many, by class, each of which tests once: a dataset per fold, which
-    `pooled` tables join again. null = there are none."""
+    """Use given folds as the splits; or draw this many, by class: a dataset for each fold, that it tests on, and tables
+    with `pooled` join them again. null = there are none."""
     fold: PositiveInt | None = Field(None, exclude_if=unset)
     """Fold that tests, from 1, if `folds` is their number; null = each in turn: a dataset per fold, called `<name>-1`,
     `<name>-2`, ... Where other sections name the dataset under `data` or in `datasets`, they name all of these."""
