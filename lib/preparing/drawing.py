@@ -191,9 +191,9 @@ def _require_two_values(labels: np.ndarray, names: Sequence[str], together: np.n
     for number, name in enumerate(names):
         values = np.unique(together[labels == number])
         if len(values) == 1 < len(np.unique(together)):
-            has = f"all {(labels == number).sum():,} documents of {name} have {cut(str(values[0]), MOST_OF_VALUE)}"
-            remedy = "Leave the class out (values), or name another column."
-            raise SplitError(f"split.by: {has}, so {name} cannot be both learnt and tested. {remedy}")
+            value, size = cut(repr(values[0]), MOST_OF_VALUE), (labels == number).sum()
+            has = f"all {size:,} documents of the class '{name}' have {value}, so it cannot be both learnt and tested"
+            raise SplitError(f"split.by: {has}. Leave the class out (values), or name another column.")
 
 
 def _by_class(labels: np.ndarray, names: Sequence[str]) -> str:

@@ -90,9 +90,7 @@ def pooled(runs: pd.DataFrame, folds: Mapping[str, Sequence[str]]) -> pd.DataFra
     for (*_, dataset, _, _), found in groups["folder"]:
         if len(found) < len(folds.get(dataset, "1")):
             raise DataError(f"{', '.join(found)}: some folds of {dataset} alone. Expected all {len(folds[dataset])}.")
-    joined: dict[str, Any] = dict.fromkeys(("folder", "original"), "\n".join) | {
-        f"{split}_score": "mean" for split in SPLITS
-    }
+    joined: dict[str, Any] = {"folder": "\n".join, "original": "\n".join, **dict.fromkeys(SCORES, "mean")}
     return groups.agg({name: joined.get(name, "first") for name in runs if name not in KEY}).reset_index()
 
 
