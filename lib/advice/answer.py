@@ -8,13 +8,15 @@ import pandas as pd
 import torch
 
 from lib.advice.cost import processor
+from lib.advice.curve import GAIN, MOST, Curve
+from lib.advice.curve import LEVEL as UNSURE
 from lib.advice.encoders import PublishedEncoder
 from lib.advice.estimates import Hardware, Row, ratio
 from lib.advice.preparing import FEWEST_OF_CLASS, HELD_OUT, OwnTexts
 from lib.advice.quick import FOLDS, USUAL, Forecast, Quick
 from lib.advice.studies import StudySize
 from lib.advice.texts import lost
-from lib.evaluation.statistics import FEW_DOCUMENTS, Estimate, smallest_difference
+from lib.evaluation.statistics import FEW_DOCUMENTS, Estimate, PairedPredictions, smallest_difference
 
 LEVEL, POWER = 0.05, 0.8
 """Two-sided level of intervals and tests, and power of a test for a difference between two models."""
@@ -28,14 +30,30 @@ _NAMED = 20
 
 def quick_answer(quick: Quick) -> str:
     """Return which of the quick rows is the best, and whether it differs from the others."""
-    average = quick.paired.metric.removeprefix("f1_")
-    found = f"**Best without training: `{quick.rows[quick.best].name}`, {average}-F1 {_score(quick, quick.best)} %.**"
+    best = quick.rows[quick.best].name
+    found = f"**Best without training: `{best}`, {_average(quick.paired)} {_score(quick, quick.best)} %.**"
     for place, row in enumerate(quick.rows):
         if place != quick.best:
             ahead = quick.paired.difference(quick.best, place)
             shown = "" if ahead.difference_interval(1 - LEVEL)[0] > 0 else ", no significant difference"
             found += f" It has {100 * ahead.mean:.1f} points more than `{row.name}` ({_points(ahead)}{shown})."
     return found
+
+
+def labels_answer(curve: Curve, documents: int) -> str:
+    """Return how many more documents must be labelled, from so many on, or why they are not shown to help."""
+    needed, gain = curve.needed(documents), f"{100 * GAIN:.0f} points of {_average(curve.paired)}"
+    beyond = f"more than {MOST} times as many"
+    low, high = (f"{_rounded(end):,}" if np.isfinite(end) else beyond for end in (needed.low, needed.high))
+    if needed.shown:
+        more = f"**To gain {gain} label about {_rounded(needed.about):,} documents more ({low} to {high}).**"
+        return f"{more} That is for `{curve.row}`, in addition to {documents:,} documents ({1 - UNSURE:.0%} interval)."
+    half, whole = (curve.sizes[number].documents for number in curve.shares[-2:])
+    gained, *ends = (f"{100 * value:+.1f}" for value in curve.last_doubling())
+    return (
+        f"**More labels are not shown to help:** from {half:,} to {whole:,} documents, `{curve.row}` gained {gained} "
+        f"points ({' to '.join(ends)}). To gain {gain} may take {low} to {high} documents more than {documents:,}."
+    )
 
 
 def training_answer(
@@ -144,7 +162,7 @@ def table(
         cells.append([row.model, expected, "-", time, "-", memory])
     if not cells:
         return "Nothing was scored or measured."
-    score = f"{quick.paired.metric.removeprefix('f1_') if quick else 'macro'}-F1 [%] (95 %)"
+    score = f"{_average(quick.paired) if quick else 'macro-F1'} [%] (95 %)"
     titles = ["row", score, "minus the best (95 %)", "time", "documents/s, one core", "memory [GiB]"]
     align = ("left", *["right"] * (len(titles) - 1))
     text = pd.DataFrame(cells, columns=titles).to_markdown(index=False, colalign=align, disable_numparse=True)
@@ -153,6 +171,24 @@ def table(
         where = f"{processor(torch.device(hardware.device))} ({hardware.gibibytes:.1f} GiB), {hardware.precision}"
         notes.append(f"Times and memory of trainings are estimates for {where}; docs/advice.md says how.")
     return "\n\n".join([text, *notes])
+
+
+def curve_table(curves: Sequence[Curve]) -> str:
+    """Return the table of learning curves, and how it was made."""
+    cells: dict[str, dict[str, str]] = {}
+    for curve in curves:
+        scores = 100 * curve.paired.f1()
+        for size, mean, spread in zip(curve.sizes, scores.mean(axis=0), scores.std(axis=0, ddof=1), strict=True):
+            name = f"{size.documents:,}" + (f" ({size.each} of each class)" if size.each else "")
+            cells.setdefault(name, {})[curve.row] = f"{mean:.1f} ({spread:.1f})"
+    text = pd.DataFrame(cells).T.fillna("-").rename_axis("learns from").to_markdown(disable_numparse=True)
+    short = [f"`{curve.row}`" for curve in curves if curve.left_out]
+    late = f" There was no time for larger sizes of {' and '.join(short)}." if short else ""
+    draws = " and ".join(str(len(curve.paired.predictions)) for curve in curves)
+    return (
+        f"{text}\n\nLearning curves: {_average(curves[0].paired)} [%] by the documents that a row learns from; mean "
+        f"(standard deviation) of {draws} draws; C is {USUAL:g}.{late}"
+    )
 
 
 def _quick_cells(quick: Quick) -> list[list[str]]:
@@ -176,6 +212,16 @@ def _how_scored(quick: Quick) -> str:
         f"Scores: {FOLDS} folds of {scored:,} training documents{drawn}; logistic regression, C chosen inside of the "
         f"folds that train{f', but {USUAL:g} for {usual}' if usual else ''}; intervals over documents{short}.{rare}"
     )
+
+
+def _average(paired: PairedPredictions) -> str:
+    """Return the name of the score."""
+    return f"{paired.metric.removeprefix('f1_')}-F1"
+
+
+def _rounded(documents: float) -> int:
+    """Return two significant digits of a number of documents."""
+    return int(float(f"{documents:.1e}"))
 
 
 def _score(quick: Quick, place: int) -> str:

@@ -1,0 +1,219 @@
+"""How F1 of rows without training grows with the documents that they learn from, and how many more a gain takes.
+
+Shapes: n documents, F features, C classes, J sizes, D draws.
+"""
+
+import math
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from threadpoolctl import threadpool_limits
+
+from lib.advice.quick import FOLDS, USUAL, Quick, QuickRow
+from lib.evaluation.statistics import PairedPredictions
+
+EACH = (8, 16, 32, 64)
+"""Documents of each class that rows also learn from, where the classes have that many."""
+
+SMALLEST, OF_CLASS = 10, 1
+"""Documents of the smallest size, at least, and per class."""
+
+DRAWS = (3, 10)
+"""Draws of folds and training documents, at least and at most."""
+
+FITTED = 3
+"""Sizes that the forecast is fitted to, the largest ones: below, F1 of rare classes has not begun to rise."""
+
+EXPONENTS, DRAWN = np.linspace(-0.5, 1, 30), 400
+"""Exponents of the power law, all as likely beforehand, and curves that are drawn of each. With those below 0 each
+doubling adds more than the one before; none is 0."""
+
+MISFIT = 0.01
+"""Standard deviation of a learning curve around its power law."""
+
+GAIN, MOST = 0.02, 10
+"""F1 to be gained, and how many times the documents at hand a forecast reaches, at most."""
+
+LEVEL, SURE = 0.1, 0.025
+"""Level of the interval of a forecast, and most chance of no gain where it says that more labels help."""
+
+
+class Size(NamedTuple):
+    """Documents that rows learn from."""
+
+    documents: int
+    each: int = 0
+    """Of each class; 0 = the classes have their shares of all documents."""
+
+
+class Needed(NamedTuple):
+    """Documents that must be labelled to gain F1; infinite = more than `MOST` times those at hand."""
+
+    about: float
+    low: float
+    high: float
+    shown: bool
+    """Whether more documents are shown to help."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Predictions of a row, for each document by a model that learnt from others."""
+
+    row: str
+    sizes: list[Size]
+    paired: PairedPredictions
+    """Sizes in place of models [J], and draws in place of seeds [D]."""
+    left_out: bool
+    """Whether there was no time for larger sizes."""
+
+    @property
+    def shares(self) -> list[int]:
+        """Numbers of the sizes whose classes have their shares."""
+        return [number for number, size in enumerate(self.sizes) if not size.each]
+
+    def covariance(self) -> np.ndarray:
+        """Return the covariance of the mean scores of the sizes [J, J], by the documents and by the draws.
+
+        A draw of m of n documents is as good as independent of n / m others.
+        """
+        left_out, documents = self.paired.left_out.mean(axis=1), len(self.paired.labels)
+        centred = left_out - left_out.mean(axis=0)  # a jackknife, as in lib.evaluation.statistics
+        independent = np.array([min(documents / size.documents, len(self.paired.predictions)) for size in self.sizes])
+        of_draws = np.cov(self.paired.f1().T) / np.sqrt(np.outer(independent, independent))
+        return (1 - 1 / documents) * centred.T @ centred + of_draws
+
+    def last_doubling(self) -> tuple[float, float, float]:
+        """Return what the last doubling of the documents gained, and the ends of its interval (95 %)."""
+        half, whole = self.shares[-2:]
+        scores, covariance = self.paired.f1().mean(axis=0), self.covariance()
+        gained = scores[whole] - scores[half]
+        reach = 1.96 * math.sqrt(covariance[half, half] + covariance[whole, whole] - 2 * covariance[half, whole])
+        return gained, gained - reach, gained + reach
+
+    def needed(self, documents: int) -> Needed:
+        """Return how many documents must be labelled in addition to so many."""
+        fitted = self.shares[-FITTED:]
+        sizes, scores = [self.sizes[number].documents for number in fitted], self.paired.f1().mean(axis=0)[fitted]
+        return documents_needed(sizes, scores, self.covariance()[np.ix_(fitted, fitted)], documents)
+
+
+def learning_curves(quick: Quick, seconds: float) -> list[Curve]:
+    """Return the curves of all rows; none if one of them has none, see `learning_curve`."""
+    curves = [learning_curve(row, quick.labels, seconds / len(quick.rows)) for row in quick.rows]
+    return [curve for curve in curves if curve] if all(curves) else []
+
+
+def learning_curve(row: QuickRow, labels: np.ndarray, seconds: float) -> Curve | None:
+    """Return the scores of a row at half of its documents, a quarter and so on, and at equal numbers of each class.
+
+    In each draw, one model for each fold and size learns from documents that are drawn from the other folds; the same
+    ones are in all larger sizes.
+
+    Args:
+        row: has the features of the documents [n, F].
+        labels: their classes [n], numbered from 0; each has as many documents as there are folds.
+        seconds: about as long as it may take. Where it is too short, there are fewer draws, and large sizes are left
+            out.
+
+    Returns:
+        None if there are too few documents for `FITTED` sizes.
+    """
+    counts = np.bincount(labels)
+    most, least = len(labels) * (FOLDS - 1) // FOLDS, max(SMALLEST, OF_CLASS * len(counts))
+    sizes = [Size(each * len(counts), each) for each in EACH if each <= counts.min() * (FOLDS - 1) // FOLDS]
+    sizes += [Size(most >> halvings) for halvings in range((most // least).bit_length())]
+    sizes.sort()
+    begun = time.monotonic()
+    with warnings.catch_warnings(), threadpool_limits(1):  # as for the rows
+        warnings.simplefilter("ignore")
+        draws: list[list[np.ndarray]] = [[]]
+        for number, size in enumerate(sizes, start=1):
+            draws[0].append(_predicted(row.features, labels, size, 0))
+            late = 2 * DRAWS[0] * (time.monotonic() - begun) > seconds  # the next takes about as long as all so far
+            if late and sum(not each.each for each in sizes[:number]) >= FITTED:
+                break
+        learnt = sizes[: len(draws[0])]
+        while (number := len(draws)) < DRAWS[1]:
+            if number >= DRAWS[0] and (1 + 1 / number) * (time.monotonic() - begun) > seconds:
+                break
+            draws.append([_predicted(row.features, labels, size, number) for size in learnt])
+    named = [str(size.documents) for size in learnt]
+    paired = PairedPredictions(named, labels, np.array(draws), np.arange(len(labels)), len(counts))
+    curve = Curve(row.name, learnt, paired, len(learnt) < len(sizes))
+    return curve if len(curve.shares) >= FITTED else None
+
+
+def _predicted(features: Any, labels: np.ndarray, size: Size, draw: int) -> np.ndarray:
+    """Return the class of each document [n] by a model that learnt from so many documents of the other folds."""
+    given = np.empty_like(labels)
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=draw)
+    for number, (others, fold) in enumerate(folds.split(labels, labels)):
+        known = others[drawn(labels[others], size, FOLDS * draw + number)]
+        model = LogisticRegression(C=USUAL, max_iter=1000).fit(features[known], labels[known])
+        given[fold] = model.predict(features[fold])
+    return given
+
+
+def drawn(labels: np.ndarray, size: Size, seed: int) -> np.ndarray:
+    """Return the places of documents that are drawn by class, one of each class at least; larger sizes have them too.
+
+    Args:
+        labels: classes of the documents.
+        size: of the draw; all documents if there are fewer.
+        seed: of the draw.
+    """
+    shuffled = pd.Series(labels).sample(frac=1, random_state=seed)
+    classes = shuffled.groupby(shuffled)
+    place = classes.cumcount()
+    if not size.each:
+        place = ((place + 0.5) / classes.transform("size")).where(place > 0, 0.0)
+    return place.sort_values(kind="stable").index[: size.documents].to_numpy()
+
+
+def documents_needed(
+    sizes: Sequence[int], scores: np.ndarray, covariance: np.ndarray, documents: int, gain: float = GAIN
+) -> Needed:
+    """Return how many more documents gain so much F1.
+
+    Of m documents the score is s + b (1 - (m / documents)^-c) / c: a power law whose s is the score of the documents at
+    hand, and b the gain from e times as many at first. All `EXPONENTS` c are taken that fit, each as often as it is
+    likely, with all s and b that do, under a normal distribution of the scores.
+
+    Args:
+        sizes: documents that rows learnt from, m [J].
+        scores: their mean scores, as fractions [J].
+        covariance: of these [J, J].
+        documents: that there are to learn from.
+        gain: of F1.
+
+    Source: Viering and Loog (2023), The Shape of Learning Curves, section 4; Hestness et al. (2017), Deep Learning
+    Scaling is Predictable, for curves that have not begun to rise. The transformation is that of Box and Cox (1964).
+    """
+    times, draw = np.asarray(sizes) / documents, np.random.default_rng(0)
+    inverse = np.linalg.inv(covariance + MISFIT**2 * np.eye(len(times)))
+    more, flat, logs = [], [], []
+    for exponent in EXPONENTS:
+        design = np.stack([np.ones(len(times)), (1 - times**-exponent) / exponent], axis=1)
+        spread = np.linalg.inv(design.T @ inverse @ design)
+        fitted = spread @ design.T @ inverse @ scores
+        rest = scores - design @ fitted
+        now, rise = draw.multivariate_normal(fitted, spread, DRAWN).T
+        with np.errstate(all="ignore"):  # of what is never reached
+            reached = (1 - exponent * gain / rise) ** (-1 / exponent) - 1
+            ever = (rise > 0) & (now + gain <= 1) & (reached <= MOST)
+        more.append(np.where(ever, documents * reached, np.inf))
+        flat.append((rise <= 0).mean())
+        logs.append(-rest @ inverse @ rest / 2)
+    quantiles = LEVEL / 2, 0.5, 1 - LEVEL / 2
+    likely = np.exp(np.array(logs) - max(logs))
+    weights = np.repeat(likely, DRAWN)
+    low, about, high = np.quantile(np.concatenate(more), quantiles, weights=weights, method="inverted_cdf")
+    return Needed(about, low, high, bool(np.average(flat, weights=likely) <= SURE and math.isfinite(about)))
