@@ -21,12 +21,11 @@ from numpy.polynomial import Polynomial
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
-from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import normalize
 
 from benchmarks import options
 from benchmarks.tables import COLUMNS
-from lib.advice.curve import GAIN, MOST, learning_curve
+from lib.advice.curve import GAIN, MOST, Size, documents_needed, drawn, learning_curve
 from lib.advice.quick import USUAL, QuickRow
 from lib.backbones.text_encoder import open_encoder
 from lib.core import program
@@ -34,13 +33,13 @@ from lib.core.weights import EncoderSettings
 from lib.training.encoding import write_encoder
 
 CORPORA = {
-    "imdb": ("imdb/t*.parquet", "text", "label"),
-    "davidson": ("hate/davidson*", "tweet", "class"),
-    "stormfront": ("hate/stormfront*", "text", "label"),
+    "imdb": ("imdb/train.parquet", "text", "label"),
+    "davidson": ("hate/davidson_labeled_data.csv.gz", "tweet", "class"),
+    "stormfront": ("hate/stormfront_sentences.csv.gz", "text", "label"),
     "unlp2025": ("unlp2025/train.parquet", "content", "manipulative"),
     "arxiv": ("arxiv/archives11.parquet", "text", "label"),
 }
-"""Files, column of the text and of the label, by corpus."""
+"""File, column of the text and of the label, by corpus."""
 
 SMALLEST_CLASS = 0.03
 """Share of the documents below which a class is left out."""
@@ -51,8 +50,8 @@ TOKENS = 64
 POOL, TEST = 6_000, 1_500
 """Documents of a corpus, and of a test on it, at most; a test has a third of the corpus, at most."""
 
-DRAWS, FEWEST = 10_000, 12
-"""Documents that models of a size learn from, all draws together, and draws, at least."""
+DRAWS, FEWEST, SEED = 10_000, 12, 1_000
+"""Documents that models of a size learn from, all draws together; draws, at least; seed of the files."""
 
 
 def label_forecast(*, data: str, encoder: str | None, names: Iterable[str], sizes: Sequence[int]) -> pd.DataFrame:
@@ -72,31 +71,25 @@ def label_forecast(*, data: str, encoder: str | None, names: Iterable[str], size
         for row, features in read.items():
             curve, reach = mean_curve(features, labels, min(sizes))
             for size in sizes:
-                drawn, _ = train_test_split(np.arange(len(labels)), train_size=size, random_state=0, stratify=labels)
-                found = learning_curve(QuickRow(row, 0, 0, False, *learnt(features, drawn)), labels[drawn], np.inf)
+                file = drawn(labels, Size(size), SEED)
+                found = learning_curve(QuickRow(row, 0, 0, False, *learnt(features, file)), labels[file], np.inf)
                 if found is None:
                     continue
-                about, low, high, shown = found.needed(size)
+                about, low, high, shown = documents_needed(*found.largest(), size)
                 more = np.arange(1, min(MOST * size, reach - size) + 1)
                 gained = more[curve(np.log(size + more)) - curve(np.log(size)) >= GAIN]
                 true = gained[0] if len(gained) else np.inf
                 held = low <= true <= high if len(gained) else high > more[-1]
                 rows.append((name, row, size, shown, about, low, high, true, more[-1], held))
-                print(*rows[-1], flush=True)
     return pd.DataFrame(rows, columns=COLUMNS["label_forecast"])
 
 
-def corpus(data: str, pattern: str, text: str, label: str) -> tuple[list[str], np.ndarray]:
+def corpus(data: str, file: str, text: str, label: str) -> tuple[list[str], np.ndarray]:
     """Return the texts of a corpus in random order, each once, and their classes [n], without rare ones."""
-    found = pd.concat([read_frame(file) for file in sorted(Path(data).glob(pattern))])
+    found = (pd.read_parquet if file.endswith("parquet") else pd.read_csv)(Path(data) / file)
     found = found[found[label].map(found[label].value_counts(normalize=True)) >= SMALLEST_CLASS]
-    found = found.drop_duplicates(text).sample(frac=1, random_state=0)[:POOL]
+    found = found.dropna(subset=text).drop_duplicates(text).sample(frac=1, random_state=0)[:POOL]
     return [*found[text]], np.unique(found[label], return_inverse=True)[1]
-
-
-def read_frame(file: Path) -> pd.DataFrame:
-    """Return a table of Parquet or CSV."""
-    return pd.read_parquet(file) if file.suffix == ".parquet" else pd.read_csv(file, keep_default_na=False)
 
 
 def vectors(texts: Sequence[str], encoder: str) -> np.ndarray:
@@ -124,14 +117,11 @@ def mean_curve(features: Any, labels: np.ndarray, least: int) -> tuple[Polynomia
     most, found = len(labels) - held_out, []
     sizes = np.geomspace(least, most, 1 + round(2 * np.log2(most / least))).astype(int)
     for draw in range(max(FEWEST, DRAWS // least)):
-        others, test = train_test_split(np.arange(len(labels)), test_size=held_out, random_state=draw, stratify=labels)
+        shuffled = drawn(labels, Size(len(labels)), draw)
         for size in sizes[np.maximum(FEWEST, DRAWS // sizes) > draw]:
-            drawn = others
-            if size < most:
-                drawn, _ = train_test_split(others, train_size=size, random_state=draw, stratify=labels[others])
-            known, asked = learnt(features, drawn, test)
-            model = LogisticRegression(C=USUAL, max_iter=1000).fit(known, labels[drawn])
-            found.append((size, f1_score(labels[test], model.predict(asked), average="macro")))
+            known, asked = learnt(features, shuffled[:size], shuffled[most:])
+            model = LogisticRegression(C=USUAL, max_iter=1000).fit(known, labels[shuffled[:size]])
+            found.append((size, f1_score(labels[shuffled[most:]], model.predict(asked), average="macro")))
     means = pd.DataFrame(found, columns=["size", "score"]).groupby("size")["score"].agg(["mean", "sem"])
     return Polynomial.fit(np.log(means.index), means["mean"], 4, w=1 / means["sem"]), most
 

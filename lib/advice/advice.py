@@ -12,16 +12,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from lib.advice.answer import (
-    budget_answer,
-    curve_table,
-    facts,
-    labels_answer,
-    quick_answer,
-    share,
-    table,
-    training_answer,
-)
+from lib.advice.answer import budget_answer, facts, labels_answer, quick_answer, share, table, training_answer
 from lib.advice.columns import find_columns
 from lib.advice.curve import learning_curves
 from lib.advice.encoders import ENCODERS, SMALL, PublishedEncoder, published_encoder
@@ -156,19 +147,14 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     parts.append(training_answer(encoder, size, rows, gain, name))
     if question.minutes is not None:
         parts.append(budget_answer(question.minutes, cpu_seconds(size) / 60, whole, size))
-    parts.append(table(quick, rows, compared, gain, hardware))
-    parts += [curve_table(curves)] if curves else []
+    parts.append(table(quick, curves, rows, compared, gain, hardware))
     found = [*columns.notes, *own.notes, *warnings]
     if missing := [row for row in opened if row not in reading]:
         said = f"The table lacks {', '.join(missing)}: the weights are not here (large ones are not fetched)"
         found.append(f"{said}. `--encoder FOLDER` names a folder that has them.")
     if own.labelled and quick is None:
         found.append(f"Nothing was scored, which takes two classes of {FOLDS} documents and a row that reads them.")
-    unknown = (
-        "No past file has several labels, so no gain of training is forecast, nor one of more labels."
-        if own.set_sizes
-        else ""
-    )
+    unknown = "No past file has several labels, so no gain is forecast, nor that of labels." if own.set_sizes else ""
     found += [*_remarks(ngrams, language, spoken), unknown, busy]
     parts.append("\n".join(f"- {fact}" for fact in (*facts(own, lengths, limits), " ".join(filter(None, found)))))
     # A row that nothing else of the study needs is in it only if its weights are here.

@@ -8,15 +8,14 @@ import pandas as pd
 import torch
 
 from lib.advice.cost import processor
-from lib.advice.curve import GAIN, MOST, Curve
-from lib.advice.curve import LEVEL as UNSURE
+from lib.advice.curve import GAIN, MOST, Curve, documents_needed
 from lib.advice.encoders import PublishedEncoder
 from lib.advice.estimates import Hardware, Row, ratio
 from lib.advice.preparing import FEWEST_OF_CLASS, HELD_OUT, OwnTexts
 from lib.advice.quick import FOLDS, USUAL, Forecast, Quick
 from lib.advice.studies import StudySize
 from lib.advice.texts import lost
-from lib.evaluation.statistics import FEW_DOCUMENTS, Estimate, PairedPredictions, smallest_difference
+from lib.evaluation.statistics import FEW_DOCUMENTS, Estimate, smallest_difference
 
 LEVEL, POWER = 0.05, 0.8
 """Two-sided level of intervals and tests, and power of a test for a difference between two models."""
@@ -30,8 +29,8 @@ _NAMED = 20
 
 def quick_answer(quick: Quick) -> str:
     """Return which of the quick rows is the best, and whether it differs from the others."""
-    best = quick.rows[quick.best].name
-    found = f"**Best without training: `{best}`, {_average(quick.paired)} {_score(quick, quick.best)} %.**"
+    average = quick.paired.metric.removeprefix("f1_")
+    found = f"**Best without training: `{quick.rows[quick.best].name}`, {average}-F1 {_score(quick, quick.best)} %.**"
     for place, row in enumerate(quick.rows):
         if place != quick.best:
             ahead = quick.paired.difference(quick.best, place)
@@ -41,19 +40,18 @@ def quick_answer(quick: Quick) -> str:
 
 
 def labels_answer(curve: Curve, documents: int) -> str:
-    """Return how many more documents must be labelled, from so many on, or why they are not shown to help."""
-    needed, gain = curve.needed(documents), f"{100 * GAIN:.0f} points of {_average(curve.paired)}"
-    beyond = f"more than {MOST} times as many"
-    low, high = (f"{_rounded(end):,}" if np.isfinite(end) else beyond for end in (needed.low, needed.high))
-    if needed.shown:
-        more = f"**To gain {gain} label about {_rounded(needed.about):,} documents more ({low} to {high}).**"
-        return f"{more} That is for `{curve.row}`, in addition to {documents:,} documents ({1 - UNSURE:.0%} interval)."
-    half, whole = (curve.sizes[number].documents for number in curve.shares[-2:])
-    gained, *ends = (f"{100 * value:+.1f}" for value in curve.last_doubling())
-    return (
-        f"**More labels are not shown to help:** from {half:,} to {whole:,} documents, `{curve.row}` gained {gained} "
-        f"points ({' to '.join(ends)}). To gain {gain} may take {low} to {high} documents more than {documents:,}."
+    """Return how many documents must be labelled in addition to so many, or why more are not shown to help."""
+    *ends, shown = documents_needed(*curve.largest(), documents)
+    about, low, high = map(_more, ends)
+    gain, whole = f"gain {100 * GAIN:.0f} points of macro-F1", curve.largest()[0][-1]
+    if shown:
+        said = f"**To {gain} label about {about} documents more ({low} to {high}).**"
+        return f"{said} That is for `{curve.row}`, with {documents:,} at hand; the interval is of 90 %."
+    gained, *bounds = (f"{100 * value:+.1f}" for value in curve.last_doubling())
+    said = (
+        f"**More labels are not shown to help:** the last doubling, to {whole:,} documents, gave `{curve.row}` {gained}"
     )
+    return f"{said} points ({' to '.join(bounds)}). To {gain} may take {low} to {high}, with {documents:,} at hand."
 
 
 def training_answer(
@@ -134,15 +132,17 @@ def facts(own: OwnTexts, lengths: np.ndarray, limits: Sequence[int]) -> list[str
 
 def table(
     quick: Quick | None,
+    curves: Sequence[Curve],
     trained: Sequence[Row],
     mechanisms: Sequence[Row],
     gain: Forecast | None,
     hardware: Hardware,
 ) -> str:
-    """Return the table of the rows, and how it was made.
+    """Return the table of the rows, that of learning curves, and how they were made.
 
     Args:
         quick: rows without training.
+        curves: their learning curves.
         trained: rows of the encoder that trains.
         mechanisms: exact attention and other mechanisms, in this order.
         gain: what training is expected to add to the best quick row.
@@ -162,7 +162,7 @@ def table(
         cells.append([row.model, expected, "-", time, "-", memory])
     if not cells:
         return "Nothing was scored or measured."
-    score = f"{_average(quick.paired) if quick else 'macro-F1'} [%] (95 %)"
+    score = f"{quick.paired.metric.removeprefix('f1_') if quick else 'macro'}-F1 [%] (95 %)"
     titles = ["row", score, "minus the best (95 %)", "time", "documents/s, one core", "memory [GiB]"]
     align = ("left", *["right"] * (len(titles) - 1))
     text = pd.DataFrame(cells, columns=titles).to_markdown(index=False, colalign=align, disable_numparse=True)
@@ -170,7 +170,7 @@ def table(
     if trained:
         where = f"{processor(torch.device(hardware.device))} ({hardware.gibibytes:.1f} GiB), {hardware.precision}"
         notes.append(f"Times and memory of trainings are estimates for {where}; docs/advice.md says how.")
-    return "\n\n".join([text, *notes])
+    return "\n\n".join([text, *notes, *([curve_table(curves)] if curves else [])])
 
 
 def curve_table(curves: Sequence[Curve]) -> str:
@@ -185,10 +185,8 @@ def curve_table(curves: Sequence[Curve]) -> str:
     short = [f"`{curve.row}`" for curve in curves if curve.left_out]
     late = f" There was no time for larger sizes of {' and '.join(short)}." if short else ""
     draws = " and ".join(str(len(curve.paired.predictions)) for curve in curves)
-    return (
-        f"{text}\n\nLearning curves: {_average(curves[0].paired)} [%] by the documents that a row learns from; mean "
-        f"(standard deviation) of {draws} draws; C is {USUAL:g}.{late}"
-    )
+    how = f"mean (standard deviation) of {draws} draws; C is {USUAL:g}"
+    return f"{text}\n\nLearning curves: macro-F1 [%] by the documents that a row learns from, {how}.{late}"
 
 
 def _quick_cells(quick: Quick) -> list[list[str]]:
@@ -214,14 +212,9 @@ def _how_scored(quick: Quick) -> str:
     )
 
 
-def _average(paired: PairedPredictions) -> str:
-    """Return the name of the score."""
-    return f"{paired.metric.removeprefix('f1_')}-F1"
-
-
-def _rounded(documents: float) -> int:
+def _more(documents: float) -> str:
     """Return two significant digits of a number of documents."""
-    return int(float(f"{documents:.1e}"))
+    return f"{float(f'{documents:.2g}'):,.0f}" if documents < np.inf else f"more than {MOST} times as many"
 
 
 def _score(quick: Quick, place: int) -> str:

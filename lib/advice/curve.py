@@ -6,7 +6,6 @@ Shapes: n documents, F features, C classes, J sizes, D draws.
 import math
 import time
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,8 +21,8 @@ from lib.evaluation.statistics import PairedPredictions
 EACH = (8, 16, 32, 64)
 """Documents of each class that rows also learn from, where the classes have that many."""
 
-SMALLEST, OF_CLASS = 10, 1
-"""Documents of the smallest size, at least, and per class."""
+SMALLEST = 10
+"""Documents of the smallest size, at least; also one of each class."""
 
 DRAWS = (3, 10)
 """Draws of folds and training documents, at least and at most."""
@@ -74,35 +73,25 @@ class Curve:
     left_out: bool
     """Whether there was no time for larger sizes."""
 
-    @property
-    def shares(self) -> list[int]:
-        """Numbers of the sizes whose classes have their shares."""
-        return [number for number, size in enumerate(self.sizes) if not size.each]
+    def largest(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the `FITTED` largest sizes of shares [J], their mean scores, and the covariance of these [J, J].
 
-    def covariance(self) -> np.ndarray:
-        """Return the covariance of the mean scores of the sizes [J, J], by the documents and by the draws.
-
-        A draw of m of n documents is as good as independent of n / m others.
+        Scores vary by the documents and by the draws. A draw of m of n documents is as good as independent of n / m
+        others.
         """
-        left_out, documents = self.paired.left_out.mean(axis=1), len(self.paired.labels)
+        last = [number for number, size in enumerate(self.sizes) if not size.each][-FITTED:]
+        sizes, documents = np.array([self.sizes[number].documents for number in last]), len(self.paired.labels)
+        scores, left_out = self.paired.f1()[:, last], self.paired.left_out[:, :, last].mean(axis=1)
         centred = left_out - left_out.mean(axis=0)  # a jackknife, as in lib.evaluation.statistics
-        independent = np.array([min(documents / size.documents, len(self.paired.predictions)) for size in self.sizes])
-        of_draws = np.cov(self.paired.f1().T) / np.sqrt(np.outer(independent, independent))
-        return (1 - 1 / documents) * centred.T @ centred + of_draws
+        independent = np.sqrt(np.minimum(documents / sizes, len(scores)))
+        of_draws = np.cov(scores.T) / np.outer(independent, independent)
+        return sizes, scores.mean(axis=0), (1 - 1 / documents) * centred.T @ centred + of_draws
 
     def last_doubling(self) -> tuple[float, float, float]:
         """Return what the last doubling of the documents gained, and the ends of its interval (95 %)."""
-        half, whole = self.shares[-2:]
-        scores, covariance = self.paired.f1().mean(axis=0), self.covariance()
-        gained = scores[whole] - scores[half]
-        reach = 1.96 * math.sqrt(covariance[half, half] + covariance[whole, whole] - 2 * covariance[half, whole])
+        (_, scores, covariance), step = self.largest(), np.array([*(FITTED - 2) * [0], -1, 1])
+        gained, reach = step @ scores, 1.96 * math.sqrt(step @ covariance @ step)
         return gained, gained - reach, gained + reach
-
-    def needed(self, documents: int) -> Needed:
-        """Return how many documents must be labelled in addition to so many."""
-        fitted = self.shares[-FITTED:]
-        sizes, scores = [self.sizes[number].documents for number in fitted], self.paired.f1().mean(axis=0)[fitted]
-        return documents_needed(sizes, scores, self.covariance()[np.ix_(fitted, fitted)], documents)
 
 
 def learning_curves(quick: Quick, seconds: float) -> list[Curve]:
@@ -127,28 +116,29 @@ def learning_curve(row: QuickRow, labels: np.ndarray, seconds: float) -> Curve |
         None if there are too few documents for `FITTED` sizes.
     """
     counts = np.bincount(labels)
-    most, least = len(labels) * (FOLDS - 1) // FOLDS, max(SMALLEST, OF_CLASS * len(counts))
-    sizes = [Size(each * len(counts), each) for each in EACH if each <= counts.min() * (FOLDS - 1) // FOLDS]
-    sizes += [Size(most >> halvings) for halvings in range((most // least).bit_length())]
-    sizes.sort()
-    begun = time.monotonic()
+    most, least = len(labels) * (FOLDS - 1) // FOLDS, max(SMALLEST, len(counts))
+    sizes = [Size(most >> halvings) for halvings in range((most // least).bit_length())]
+    if len(sizes) < FITTED:
+        return None
+    least = sizes[-FITTED].documents
+    sizes += [Size(each * len(counts), each) for each in EACH if each <= counts.min() * (FOLDS - 1) // FOLDS]
+    begun, learnt = time.monotonic(), sorted(sizes)
+    draws: list[list[np.ndarray]] = []
     with warnings.catch_warnings(), threadpool_limits(1):  # as for the rows
         warnings.simplefilter("ignore")
-        draws: list[list[np.ndarray]] = [[]]
-        for number, size in enumerate(sizes, start=1):
-            draws[0].append(_predicted(row.features, labels, size, 0))
-            late = 2 * DRAWS[0] * (time.monotonic() - begun) > seconds  # the next takes about as long as all so far
-            if late and sum(not each.each for each in sizes[:number]) >= FITTED:
-                break
-        learnt = sizes[: len(draws[0])]
-        while (number := len(draws)) < DRAWS[1]:
+        for number in range(DRAWS[1]):
             if number >= DRAWS[0] and (1 + 1 / number) * (time.monotonic() - begun) > seconds:
                 break
-            draws.append([_predicted(row.features, labels, size, number) for size in learnt])
-    named = [str(size.documents) for size in learnt]
-    paired = PairedPredictions(named, labels, np.array(draws), np.arange(len(labels)), len(counts))
-    curve = Curve(row.name, learnt, paired, len(learnt) < len(sizes))
-    return curve if len(curve.shares) >= FITTED else None
+            draws.append([])
+            for size in learnt:
+                draws[-1].append(_predicted(row.features, labels, size, number))
+                # The next size takes about as long as all before it.
+                if not number and size.documents >= least and 2 * DRAWS[0] * (time.monotonic() - begun) > seconds:
+                    break
+            learnt = learnt[: len(draws[-1])]
+    names, documents = [str(size.documents) for size in learnt], np.arange(len(labels))
+    paired = PairedPredictions(names, labels, np.array(draws), documents, len(counts))
+    return Curve(row.name, learnt, paired, len(learnt) < len(sizes))
 
 
 def _predicted(features: Any, labels: np.ndarray, size: Size, draw: int) -> np.ndarray:
@@ -178,10 +168,8 @@ def drawn(labels: np.ndarray, size: Size, seed: int) -> np.ndarray:
     return place.sort_values(kind="stable").index[: size.documents].to_numpy()
 
 
-def documents_needed(
-    sizes: Sequence[int], scores: np.ndarray, covariance: np.ndarray, documents: int, gain: float = GAIN
-) -> Needed:
-    """Return how many more documents gain so much F1.
+def documents_needed(sizes: np.ndarray, scores: np.ndarray, covariance: np.ndarray, documents: int) -> Needed:
+    """Return how many more documents gain `GAIN`.
 
     Of m documents the score is s + b (1 - (m / documents)^-c) / c: a power law whose s is the score of the documents at
     hand, and b the gain from e times as many at first. All `EXPONENTS` c are taken that fit, each as often as it is
@@ -192,12 +180,11 @@ def documents_needed(
         scores: their mean scores, as fractions [J].
         covariance: of these [J, J].
         documents: that there are to learn from.
-        gain: of F1.
 
     Source: Viering and Loog (2023), The Shape of Learning Curves, section 4; Hestness et al. (2017), Deep Learning
     Scaling is Predictable, for curves that have not begun to rise. The transformation is that of Box and Cox (1964).
     """
-    times, draw = np.asarray(sizes) / documents, np.random.default_rng(0)
+    times, draw = sizes / documents, np.random.default_rng(0)
     inverse = np.linalg.inv(covariance + MISFIT**2 * np.eye(len(times)))
     more, flat, logs = [], [], []
     for exponent in EXPONENTS:
@@ -207,13 +194,12 @@ def documents_needed(
         rest = scores - design @ fitted
         now, rise = draw.multivariate_normal(fitted, spread, DRAWN).T
         with np.errstate(all="ignore"):  # of what is never reached
-            reached = (1 - exponent * gain / rise) ** (-1 / exponent) - 1
-            ever = (rise > 0) & (now + gain <= 1) & (reached <= MOST)
+            reached = (1 - exponent * GAIN / rise) ** (-1 / exponent) - 1
+            ever = (rise > 0) & (now + GAIN <= 1) & (reached <= MOST)
         more.append(np.where(ever, documents * reached, np.inf))
         flat.append((rise <= 0).mean())
         logs.append(-rest @ inverse @ rest / 2)
-    quantiles = LEVEL / 2, 0.5, 1 - LEVEL / 2
-    likely = np.exp(np.array(logs) - max(logs))
+    likely, quantiles = np.exp(np.array(logs) - max(logs)), (LEVEL / 2, 0.5, 1 - LEVEL / 2)
     weights = np.repeat(likely, DRAWN)
     low, about, high = np.quantile(np.concatenate(more), quantiles, weights=weights, method="inverted_cdf")
     return Needed(about, low, high, bool(np.average(flat, weights=likely) <= SURE and math.isfinite(about)))
