@@ -46,7 +46,6 @@ COLUMNS: dict[str, list[str]] = {
     "grid_hours": [
         "stage", "dataset", "model", "documents", "epochs", "mean_tokens", "lengths", "hours", "published_hours",
     ],
-    "label_forecast": ["corpus", "row", "documents", "shown", "about", "low", "high", "true", "reach", "held"],
     "kernel_resources": [
         "mechanism", "kernel", "architecture", "warps", "registers", "spilled_bytes", "shared_kib",
     ],

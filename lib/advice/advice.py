@@ -105,9 +105,8 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
             for each, settings in readers.items()
         }
         reading = {each: reader for each, reader in opened.items() if reader}
-        left = end - time.monotonic()
-        quick = quick_rows(own, ngrams, reading, SCORED * left) if own.labelled else None
-        curves = learning_curves(quick, CURVED * left) if quick and not own.set_sizes else []
+        quick = quick_rows(own, ngrams, reading, SCORED * (end - time.monotonic())) if own.labelled else None
+        curves = learning_curves(quick, CURVED * question.seconds) if quick and not own.set_sizes else []
         models = {encoder.title: encoder.parameters()} if known or language == ENGLISH else {}
         if models and limit > LONG:
             models |= _mechanisms(plan, limit)

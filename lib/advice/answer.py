@@ -41,17 +41,16 @@ def quick_answer(quick: Quick) -> str:
 
 def labels_answer(curve: Curve, documents: int) -> str:
     """Return how many documents must be labelled in addition to so many, or why more are not shown to help."""
-    *ends, shown = documents_needed(*curve.largest(), documents)
-    about, low, high = map(_more, ends)
-    gain, whole = f"gain {100 * GAIN:.0f} points of macro-F1", curve.largest()[0][-1]
-    if shown:
-        said = f"**To {gain} label about {about} documents more ({low} to {high}).**"
-        return f"{said} That is for `{curve.row}`, with {documents:,} at hand; the interval is of 90 %."
+    found, whole = documents_needed(*curve.largest(), documents), curve.largest()[0][-1]
+    gain, ends = f"gain {100 * GAIN:.0f} points of macro-F1", _documents(found.low, found.high)
+    if found.shown:
+        said = f"**To {gain} label about {_documents(found.about)} documents more ({ends}).**"
+        return f"{said} That is for `{curve.row}` with {documents:,} at hand (90 % interval)."
     gained, *bounds = (f"{100 * value:+.1f}" for value in curve.last_doubling())
-    said = (
-        f"**More labels are not shown to help:** the last doubling, to {whole:,} documents, gave `{curve.row}` {gained}"
+    said = f"**More labels are not shown to help:** `{curve.row}` gained {gained} points ({' to '.join(bounds)}) by"
+    return (
+        f"{said} the last doubling, to {whole:,} documents. To {gain}, {ends} may be needed beyond the {documents:,}."
     )
-    return f"{said} points ({' to '.join(bounds)}). To {gain} may take {low} to {high}, with {documents:,} at hand."
 
 
 def training_answer(
@@ -185,8 +184,8 @@ def curve_table(curves: Sequence[Curve]) -> str:
     short = [f"`{curve.row}`" for curve in curves if curve.left_out]
     late = f" There was no time for larger sizes of {' and '.join(short)}." if short else ""
     draws = " and ".join(str(len(curve.paired.predictions)) for curve in curves)
-    how = f"mean (standard deviation) of {draws} draws; C is {USUAL:g}"
-    return f"{text}\n\nLearning curves: macro-F1 [%] by the documents that a row learns from, {how}.{late}"
+    said = f"macro-F1 [%] by the documents learnt from, mean (standard deviation) of {draws} draws; C is {USUAL:g}"
+    return f"{text}\n\nLearning curves: {said}.{late}"
 
 
 def _quick_cells(quick: Quick) -> list[list[str]]:
@@ -212,9 +211,11 @@ def _how_scored(quick: Quick) -> str:
     )
 
 
-def _more(documents: float) -> str:
-    """Return two significant digits of a number of documents."""
-    return f"{float(f'{documents:.2g}'):,.0f}" if documents < np.inf else f"more than {MOST} times as many"
+def _documents(*numbers: float) -> str:
+    """Return numbers of documents to two significant digits; those beyond the forecast's reach are one."""
+    beyond = f"more than {MOST} times as many"
+    found = [f"{float(f'{each:.2g}'):,.0f}" if each < np.inf else beyond for each in numbers]
+    return " to ".join(dict.fromkeys(found))
 
 
 def _score(quick: Quick, place: int) -> str:

@@ -3,7 +3,6 @@
 Shapes: n documents, F features, C classes, J sizes, D draws.
 """
 
-import math
 import time
 import warnings
 from dataclasses import dataclass
@@ -11,8 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import issparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
+from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
 from lib.advice.quick import FOLDS, USUAL, Quick, QuickRow
@@ -21,14 +22,12 @@ from lib.evaluation.statistics import PairedPredictions
 EACH = (8, 16, 32, 64)
 """Documents of each class that rows also learn from, where the classes have that many."""
 
-SMALLEST = 10
-"""Documents of the smallest size, at least; also one of each class."""
-
 DRAWS = (3, 10)
 """Draws of folds and training documents, at least and at most."""
 
-FITTED = 3
-"""Sizes that the forecast is fitted to, the largest ones: below, F1 of rare classes has not begun to rise."""
+SMALLEST, FITTED = 10, 3
+"""Documents of the smallest size, at least, and one of each class; sizes that a forecast is fitted to, the largest
+ones, since F1 of rare classes begins to rise late."""
 
 EXPONENTS, DRAWN = np.linspace(-0.5, 1, 30), 400
 """Exponents of the power law, all as likely beforehand, and curves that are drawn of each. With those below 0 each
@@ -40,7 +39,7 @@ MISFIT = 0.01
 GAIN, MOST = 0.02, 10
 """F1 to be gained, and how many times the documents at hand a forecast reaches, at most."""
 
-LEVEL, SURE = 0.1, 0.025
+LEVEL = 0.1
 """Level of the interval of a forecast, and most chance of no gain where it says that more labels help."""
 
 
@@ -90,14 +89,13 @@ class Curve:
     def last_doubling(self) -> tuple[float, float, float]:
         """Return what the last doubling of the documents gained, and the ends of its interval (95 %)."""
         (_, scores, covariance), step = self.largest(), np.array([*(FITTED - 2) * [0], -1, 1])
-        gained, reach = step @ scores, 1.96 * math.sqrt(step @ covariance @ step)
+        gained, reach = step @ scores, 1.96 * np.sqrt(step @ covariance @ step)
         return gained, gained - reach, gained + reach
 
 
 def learning_curves(quick: Quick, seconds: float) -> list[Curve]:
-    """Return the curves of all rows; none if one of them has none, see `learning_curve`."""
-    curves = [learning_curve(row, quick.labels, seconds / len(quick.rows)) for row in quick.rows]
-    return [curve for curve in curves if curve] if all(curves) else []
+    """Return the curves of all rows, in the same time each; none if there are too few documents."""
+    return [curve for row in quick.rows if (curve := learning_curve(row, quick.labels, seconds / len(quick.rows)))]
 
 
 def learning_curve(row: QuickRow, labels: np.ndarray, seconds: float) -> Curve | None:
@@ -124,8 +122,7 @@ def learning_curve(row: QuickRow, labels: np.ndarray, seconds: float) -> Curve |
     sizes += [Size(each * len(counts), each) for each in EACH if each <= counts.min() * (FOLDS - 1) // FOLDS]
     begun, learnt = time.monotonic(), sorted(sizes)
     draws: list[list[np.ndarray]] = []
-    with warnings.catch_warnings(), threadpool_limits(1):  # as for the rows
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"), threadpool_limits(1):  # as for the rows
         for number in range(DRAWS[1]):
             if number >= DRAWS[0] and (1 + 1 / number) * (time.monotonic() - begun) > seconds:
                 break
@@ -136,8 +133,7 @@ def learning_curve(row: QuickRow, labels: np.ndarray, seconds: float) -> Curve |
                 if not number and size.documents >= least and 2 * DRAWS[0] * (time.monotonic() - begun) > seconds:
                     break
             learnt = learnt[: len(draws[-1])]
-    names, documents = [str(size.documents) for size in learnt], np.arange(len(labels))
-    paired = PairedPredictions(names, labels, np.array(draws), documents, len(counts))
+    paired = PairedPredictions([*map(str, learnt)], labels, np.array(draws), np.arange(len(labels)), len(counts))
     return Curve(row.name, learnt, paired, len(learnt) < len(sizes))
 
 
@@ -147,8 +143,11 @@ def _predicted(features: Any, labels: np.ndarray, size: Size, draw: int) -> np.n
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=draw)
     for number, (others, fold) in enumerate(folds.split(labels, labels)):
         known = others[drawn(labels[others], size, FOLDS * draw + number)]
-        model = LogisticRegression(C=USUAL, max_iter=1000).fit(features[known], labels[known])
-        given[fold] = model.predict(features[fold])
+        rows = features
+        if issparse(rows):  # TF-IDF that is fitted to the drawn documents has n-grams of two of them
+            rows = normalize(rows[:, np.flatnonzero(rows[known].getnnz(axis=0) >= 2)])
+        model = LogisticRegression(C=USUAL, max_iter=1000).fit(rows[known], labels[known])
+        given[fold] = model.predict(rows[fold])
     return given
 
 
@@ -202,4 +201,4 @@ def documents_needed(sizes: np.ndarray, scores: np.ndarray, covariance: np.ndarr
     likely, quantiles = np.exp(np.array(logs) - max(logs)), (LEVEL / 2, 0.5, 1 - LEVEL / 2)
     weights = np.repeat(likely, DRAWN)
     low, about, high = np.quantile(np.concatenate(more), quantiles, weights=weights, method="inverted_cdf")
-    return Needed(about, low, high, bool(np.average(flat, weights=likely) <= SURE and math.isfinite(about)))
+    return Needed(about, low, high, bool(np.average(flat, weights=likely) <= LEVEL and np.isfinite(about)))

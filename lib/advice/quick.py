@@ -167,8 +167,8 @@ def _predictions(features: Any, labels: np.ndarray, seconds: float) -> tuple[np.
         seconds: time to choose `C`.
     """
     several = labels.ndim == 2
-    with warnings.catch_warnings(), threadpool_limits(1):  # threads of small products wait for each other
-        warnings.simplefilter("ignore")  # on classes that a half lacks, and optimisers that stop early
+    # Classes that a half lacks, and optimisers that stop early. Threads of small products wait for each other.
+    with warnings.catch_warnings(action="ignore"), threadpool_limits(1):
         begun = time.monotonic()
         one = LogisticRegression(C=USUAL, max_iter=1000)
         model = (OneVsRestClassifier(one) if several else one).fit(features, labels)

@@ -112,8 +112,6 @@ def test_flat_curve_says_that_labels_are_not_shown_to_help():
     curve = learning_curve(*row(told=0.0), 60)
     gained, low, high = curve.last_doubling()
     assert low < 0 < high
-    assert labels_answer(curve, 120).startswith(
-        "**More labels are not shown to help:** the last doubling, to 96 documents, gave `known` "
-        f"{100 * gained:+.1f} points ("
-    )
-    assert np.isinf(documents_needed(*curve.largest(), 120).high)
+    said = labels_answer(curve, 120)
+    assert said.startswith(f"**More labels are not shown to help:** `known` gained {100 * gained:+.1f} points (")
+    assert said.endswith("more than 10 times as many may be needed beyond the 120.")
