@@ -1,11 +1,11 @@
 """Measure how often the forecast of the labels that a gain takes holds, on files drawn from labelled corpora.
 
-Out: a CSV file, one row per corpus, row of the advice and size of the file.
+Out: a CSV file, one row per corpus (`file`), row of the advice and number of documents (`size`).
 
 A file has so many documents of a corpus, drawn by class. `low` to `high` is the interval of the forecast from it, and
 `true` the least number of more documents by which the mean curve of the row gains as much. That curve is the mean of
 many draws of training and test documents from the corpus, smoothed by a polynomial of the logarithm of the size;
-TF-IDF is fitted to training documents alone. `reach` is how many more documents the corpus allows, at most `MOST` times
+TF-IDF is fitted to training documents alone. `most` is how many more documents the corpus allows, at most `MOST` times
 those of the file. Where not even these gain it, `true` is infinite, and an interval holds it if it ends beyond.
 """
 
@@ -70,9 +70,7 @@ def label_forecast(*, data: str, encoder: str) -> pd.DataFrame:
                 true = gained[0] if len(gained) else np.inf
                 held = low <= true <= high if len(gained) else high > more[-1]
                 rows.append((name, row, size, shown, about, low, high, true, more[-1], held))
-    return pd.DataFrame(
-        rows, columns=["corpus", "row", "size", "shown", "about", "low", "high", "true", "reach", "held"]
-    )
+    return pd.DataFrame(rows, columns=["file", "row", "size", "shown", "about", "low", "high", "true", "most", "held"])
 
 
 def learnt(features: Any, *parts: np.ndarray) -> list[Any]:
