@@ -3,7 +3,7 @@
 Out: a CSV file, one row per corpus (`file`), row of the advice and number of documents (`size`).
 
 A file has so many documents of a corpus, drawn by class. `low` to `high` is the interval of the forecast from it, and
-`true` the least number of more documents by which the mean curve of the row gains as much. That curve is the mean of
+`true` the least number of more documents that raise the mean curve of the row as much. That curve is the mean of
 many draws of training and test documents from the corpus, smoothed by a polynomial of the logarithm of the size;
 TF-IDF is fitted to training documents alone. `most` is how many more documents the corpus allows, at most `MOST` times
 those of the file. Where not even these gain it, `true` is infinite, and an interval holds it if it ends beyond.

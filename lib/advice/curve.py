@@ -48,7 +48,7 @@ class Size(NamedTuple):
 
     documents: int
     each: int = 0
-    """Of each class; 0 = the classes have their shares of all documents."""
+    """Documents of each class; 0 = classes have their shares of all documents."""
 
 
 class Needed(NamedTuple):
@@ -87,7 +87,7 @@ class Curve:
         return sizes, scores.mean(axis=0), (1 - 1 / documents) * centred.T @ centred + of_draws
 
     def last_doubling(self) -> tuple[float, float, float]:
-        """Return what the last doubling of the documents gained, and the ends of its interval (95 %)."""
+        """Return the gain from the last doubling of the documents, and the ends of its interval (95 %)."""
         (_, scores, covariance), step = self.largest(), np.array([*(FITTED - 2) * [0], -1, 1])
         gained, reach = step @ scores, 1.96 * np.sqrt(step @ covariance @ step)
         return gained, gained - reach, gained + reach
@@ -192,7 +192,7 @@ def documents_needed(sizes: np.ndarray, scores: np.ndarray, covariance: np.ndarr
         fitted = spread @ design.T @ inverse @ scores
         rest = scores - design @ fitted
         now, rise = draw.multivariate_normal(fitted, spread, DRAWN).T
-        with np.errstate(all="ignore"):  # of what is never reached
+        with np.errstate(all="ignore"):  # where it is never reached
             reached = (1 - exponent * GAIN / rise) ** (-1 / exponent) - 1
             ever = (rise > 0) & (now + GAIN <= 1) & (reached <= MOST)
         more.append(np.where(ever, documents * reached, np.inf))

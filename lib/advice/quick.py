@@ -65,7 +65,7 @@ class QuickRow:
     chosen: bool
     """Whether `C` was chosen inside of the training folds."""
     features: Any
-    """Of the documents that were scored [n, F]."""
+    """Features of the documents that were scored [n, F]."""
 
 
 @dataclass(frozen=True)

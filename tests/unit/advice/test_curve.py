@@ -60,7 +60,7 @@ def test_draws_keep_the_shares_of_classes_and_grow():
     assert {*equal[0]} != {*equal[1]}
 
 
-def test_little_time_leaves_out_draws_and_large_sizes_and_says_so():
+def test_draws_and_large_sizes_are_left_out_where_time_is_short():
     known, labels = row(sizes=(300, 300))
     curve = learning_curve(known, labels, 0.0)
     assert [size.documents for size in curve.sizes if not size.each] == [15, 30, 60]
