@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import psutil
 
-from lib.advice.answer import budget_answer, facts, quick_answer, share, table, training_answer
+from lib.advice.answer import budget_answer, facts, labels_answer, quick_answer, share, table, training_answer
 from lib.advice.columns import find_columns
+from lib.advice.curve import learning_curves
 from lib.advice.encoders import ENCODERS, SMALL, PublishedEncoder, published_encoder
 from lib.advice.estimates import START_UP, Hardware, Row, Steps, grows, row, this_hardware
 from lib.advice.preparing import OwnTexts, own_texts
@@ -53,8 +54,9 @@ LONG = 512
 SEGMENT, SEGMENTS = 512, 2
 """Tokens that encoders without training read at once, and how many such segments of a document they read, at most."""
 
-SCORED = 0.75
-"""Share of the time that rows without training may take; the rest is for steps of trainings."""
+SCORED, CURVED = 0.65, 0.1
+"""Shares of the time that rows without training and their learning curves may take; the rest is for steps of
+trainings."""
 
 OTHER_JOBS = 90.0
 """CPU seconds of jobs that neither train nor score."""
@@ -104,6 +106,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
         }
         reading = {each: reader for each, reader in opened.items() if reader}
         quick = quick_rows(own, ngrams, reading, SCORED * (end - time.monotonic())) if own.labelled else None
+        curves = learning_curves(quick, CURVED * question.seconds) if quick and not own.set_sizes else []
         models = {encoder.title: encoder.parameters()} if known or language == ENGLISH else {}
         if models and limit > LONG:
             models |= _mechanisms(plan, limit)
@@ -139,17 +142,18 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     rows_here = {row.name.rpartition("-")[2] for row in quick.rows} if quick else set()
     gain = forecast(rows_here, language) if rows_here and not own.set_sizes else None
     parts = [quick_answer(quick)] if quick else []
+    parts += [labels_answer(curves[quick.best], own.splits["train"])] if quick and curves else []
     parts.append(training_answer(encoder, size, rows, gain, name))
     if question.minutes is not None:
         parts.append(budget_answer(question.minutes, cpu_seconds(size) / 60, whole, size))
-    parts.append(table(quick, rows, compared, gain, hardware))
+    parts.append(table(quick, curves, rows, compared, gain, hardware))
     found = [*columns.notes, *own.notes, *warnings]
     if missing := [row for row in opened if row not in reading]:
         said = f"The table lacks {', '.join(missing)}: the weights are not here (large ones are not fetched)"
         found.append(f"{said}. `--encoder FOLDER` names a folder that has them.")
     if own.labelled and quick is None:
         found.append(f"Nothing was scored, which takes two classes of {FOLDS} documents and a row that reads them.")
-    unknown = "No past file has several labels, so no gain is forecast." if own.set_sizes else ""
+    unknown = "No past file has several labels, so no gain is forecast, nor that of labels." if own.set_sizes else ""
     found += [*_remarks(ngrams, language, spoken), unknown, busy]
     parts.append("\n".join(f"- {fact}" for fact in (*facts(own, lengths, limits), " ".join(filter(None, found)))))
     # A row that nothing else of the study needs is in it only if its weights are here.

@@ -8,6 +8,7 @@ import pandas as pd
 import torch
 
 from lib.advice.cost import processor
+from lib.advice.curve import GAIN, MOST, Curve, documents_needed
 from lib.advice.encoders import PublishedEncoder
 from lib.advice.estimates import Hardware, Row, ratio
 from lib.advice.preparing import FEWEST_OF_CLASS, HELD_OUT, OwnTexts
@@ -36,6 +37,20 @@ def quick_answer(quick: Quick) -> str:
             shown = "" if ahead.difference_interval(1 - LEVEL)[0] > 0 else ", no significant difference"
             found += f" It has {100 * ahead.mean:.1f} points more than `{row.name}` ({_points(ahead)}{shown})."
     return found
+
+
+def labels_answer(curve: Curve, documents: int) -> str:
+    """Return how many documents must be labelled in addition to so many, or why more are not shown to help."""
+    found, whole = documents_needed(*curve.largest(), documents), curve.largest()[0][-1]
+    gain, ends = f"gain {100 * GAIN:.0f} points of macro-F1", _documents(found.low, found.high)
+    if found.shown:
+        said = f"**To {gain} label about {_documents(found.about)} documents more ({ends}).**"
+        return f"{said} That is for `{curve.row}` with {documents:,} at hand (90 % interval)."
+    gained, *bounds = (f"{100 * value:+.1f}" for value in curve.last_doubling())
+    said = f"**More labels are not shown to help:** `{curve.row}` gained {gained} points ({' to '.join(bounds)}) by"
+    return (
+        f"{said} the last doubling, to {whole:,} documents. To {gain}, {ends} may be needed beyond the {documents:,}."
+    )
 
 
 def training_answer(
@@ -116,15 +131,17 @@ def facts(own: OwnTexts, lengths: np.ndarray, limits: Sequence[int]) -> list[str
 
 def table(
     quick: Quick | None,
+    curves: Sequence[Curve],
     trained: Sequence[Row],
     mechanisms: Sequence[Row],
     gain: Forecast | None,
     hardware: Hardware,
 ) -> str:
-    """Return the table of the rows, and how it was made.
+    """Return the table of the rows, that of learning curves, and how they were made.
 
     Args:
         quick: rows without training.
+        curves: their learning curves.
         trained: rows of the encoder that trains.
         mechanisms: exact attention and other mechanisms, in this order.
         gain: what training is expected to add to the best quick row.
@@ -152,7 +169,23 @@ def table(
     if trained:
         where = f"{processor(torch.device(hardware.device))} ({hardware.gibibytes:.1f} GiB), {hardware.precision}"
         notes.append(f"Times and memory of trainings are estimates for {where}; docs/advice.md says how.")
-    return "\n\n".join([text, *notes])
+    return "\n\n".join([text, *notes, *([curve_table(curves)] if curves else [])])
+
+
+def curve_table(curves: Sequence[Curve]) -> str:
+    """Return the table of learning curves, and how it was made."""
+    cells: dict[str, dict[str, str]] = {}
+    for curve in curves:
+        scores = 100 * curve.paired.f1()
+        for size, mean, spread in zip(curve.sizes, scores.mean(axis=0), scores.std(axis=0, ddof=1), strict=True):
+            name = f"{size.documents:,}" + (f" ({size.each} of each class)" if size.each else "")
+            cells.setdefault(name, {})[curve.row] = f"{mean:.1f} ({spread:.1f})"
+    text = pd.DataFrame(cells).T.fillna("-").rename_axis("learns from").to_markdown(disable_numparse=True)
+    short = [f"`{curve.row}`" for curve in curves if curve.left_out]
+    late = f" There was no time for larger sizes of {' and '.join(short)}." if short else ""
+    draws = " and ".join(str(len(curve.paired.predictions)) for curve in curves)
+    said = f"macro-F1 [%] by the documents learnt from, mean (standard deviation) of {draws} draws; C is {USUAL:g}"
+    return f"{text}\n\nLearning curves: {said}.{late}"
 
 
 def _quick_cells(quick: Quick) -> list[list[str]]:
@@ -176,6 +209,13 @@ def _how_scored(quick: Quick) -> str:
         f"Scores: {FOLDS} folds of {scored:,} training documents{drawn}; logistic regression, C chosen inside of the "
         f"folds that train{f', but {USUAL:g} for {usual}' if usual else ''}; intervals over documents{short}.{rare}"
     )
+
+
+def _documents(*numbers: float) -> str:
+    """Return numbers of documents to two significant digits; those beyond the forecast's reach are one."""
+    beyond = f"more than {MOST} times as many"
+    found = [f"{float(f'{each:.2g}'):,.0f}" if each < np.inf else beyond for each in numbers]
+    return " to ".join(dict.fromkeys(found))
 
 
 def _score(quick: Quick, place: int) -> str:

@@ -64,6 +64,8 @@ class QuickRow:
     """CPU seconds of reading a document."""
     chosen: bool
     """Whether `C` was chosen inside of the training folds."""
+    features: Any
+    """Features of the documents that were scored [n, F]."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ class Quick:
     rows: list[QuickRow]
     paired: PairedPredictions
     """Their predictions, in the same order; F1 is macro-F1, or micro-F1 where documents have several labels."""
+    labels: np.ndarray
+    """Class of each document, numbered from 0 [n], or which ones it has [n, C]."""
     drawn_from: int
     """Documents that there were to draw from."""
 
@@ -134,13 +138,13 @@ def quick_rows(
         begun = time.monotonic()
         predicted, chosen = _predictions(features[: len(texts)], labels, DECIDING * seconds)
         predictions.append(predicted)
-        rows.append(QuickRow(name, taken + time.monotonic() - begun, cpu, chosen))
+        rows.append(QuickRow(name, taken + time.monotonic() - begun, cpu, chosen, features[: len(texts)]))
     if not rows:
         return None
     true, *given = ([*(sets_of(each) if several else each[:, None])] for each in (labels, *predictions))
     sets: tuple[Any, ...] = true, pd.DataFrame(given).to_numpy()[None], classes, "f1_micro" if several else "f1_macro"
     paired = PairedPredictions.of_sets([row.name for row in rows], *sets)
-    return Quick(rows, paired, len(every), len(every) < len(own.texts))
+    return Quick(rows, paired, labels, len(every), len(every) < len(own.texts))
 
 
 def _vectors(encoder: TextEncoder, least: int, end: float, texts: list[str]) -> np.ndarray:
@@ -163,8 +167,8 @@ def _predictions(features: Any, labels: np.ndarray, seconds: float) -> tuple[np.
         seconds: time to choose `C`.
     """
     several = labels.ndim == 2
-    with warnings.catch_warnings(), threadpool_limits(1):  # threads of small products wait for each other
-        warnings.simplefilter("ignore")  # on classes that a half lacks, and optimisers that stop early
+    # Classes that a half lacks, and optimisers that stop early. Threads of small products wait for each other.
+    with warnings.catch_warnings(action="ignore"), threadpool_limits(1):
         begun = time.monotonic()
         one = LogisticRegression(C=USUAL, max_iter=1000)
         model = (OneVsRestClassifier(one) if several else one).fit(features, labels)

@@ -67,19 +67,19 @@ def answer(folder, encoder):
 
 
 def cells(text):
-    """The rows of the table, by the names of its columns."""
-    titles, _, *rows = [
-        [cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line[:1] == "|"
-    ]
+    """The rows of the first table, by the names of its columns."""
+    lines = next(part for part in text.split("\n\n") if part[:1] == "|").splitlines()
+    titles, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
     return {row[0]: dict(zip(titles, row, strict=True)) for row in rows}
 
 
 @pytest.mark.extended
 def test_advice_answers_first_and_plans_then(answer, encoder):
     text, out = answer
-    best, training, budget = text.split("\n\n")[:3]
+    best, more, training, budget = text.split("\n\n")[:4]
     assert re.match(r"\*\*Best without training: `(tfidf|my-encoder-frozen)`, macro-F1 [\d.]+ \(", best)
     assert "no significant difference" in best
+    assert more.startswith("**More labels are not shown to help:** `"), "labels are by chance"
     started = f"**Training `my-encoder` ({encoder}, exact attention), at most 96 tokens: about "
     assert training.startswith(started)
     assert training.endswith(f"The study: `snakemake --configfile {out} --cores all`")
