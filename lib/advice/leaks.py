@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from lib.advice.columns import OwnColumns
-from lib.advice.preparing import SAMPLED, OwnTexts
+from lib.advice.preparing import OwnTexts
 from lib.advice.quick import FOLDS, Fall, fall_of
 from lib.reading.cells import MISSING, cell_text
 from lib.reading.formats import column_names, read_rows
@@ -19,9 +19,9 @@ from lib.reading.same_texts import text_digest
 LEVEL = 0.05
 """Level of all columns together."""
 
-HALF, SPREAD = 0.5, 50
-"""Share of documents whose value comes again, at least, and of documents with the same value, at most; and values that
-a sample has, at least, if there are so many."""
+DRAWN, HALF, SPREAD = 4000, 0.5, 50
+"""Documents that are scored, at most; share of documents whose value comes again, at least, and of those with the same
+value, at most; and values that a sample has, at least, if there are so many."""
 
 DECIDED, RARE = 0.9, 0.1
 """Share of documents with the usual label of their value from which on the column may be a form of the label, and share
@@ -67,10 +67,10 @@ def find_leaks(
             drawn[name] = _drawn(values[name])
     wanted, known = {*np.concatenate([[], *drawn.values()])}, own.settings["labels"]
     rows = {place: row for place, row in enumerate(_rows(files, columns, [*drawn])) if place in wanted}
-    every = pd.DataFrame.from_dict(rows, orient="index", columns=["text", "label", *drawn])
+    every = pd.DataFrame.from_dict(rows, orient="index", columns=["text", "label", *(f"of {name}" for name in drawn)])
     every = every[~every["text"].map(text_digest).duplicated() & every["label"].isin(known)]
     for name in sorted(drawn, key=lambda name: values[name].nunique()):  # of many documents each, most can be learnt
-        table = every[every.index.isin(drawn[name])].assign(value=every[name])
+        table = every[every.index.isin(drawn[name])].assign(value=every[f"of {name}"])
         if by is None and _is_form(table):
             skipped[name] = "it may be another form of the label"
         elif time.monotonic() > end:
@@ -92,9 +92,9 @@ def _rows(files: Sequence[Path], columns: OwnColumns, names: Sequence[str]) -> I
 def _drawn(values: pd.Series) -> np.ndarray:
     """Return the documents of a sample: all of some values, or some of each if few values have many documents."""
     shuffled = pd.Series(pd.factorize(values)[0]).sample(frac=1, random_state=0)
-    kept = shuffled[shuffled.groupby(shuffled).cumcount() < max(2, SAMPLED // min(shuffled.max() + 1, SPREAD))]
+    kept = shuffled[shuffled.groupby(shuffled).cumcount() < max(2, DRAWN // min(shuffled.max() + 1, SPREAD))]
     place = np.random.default_rng(0).permutation(shuffled.max() + 1)[kept]
-    return kept.index[np.argsort(place, kind="stable")][:SAMPLED].to_numpy()
+    return kept.index[np.argsort(place, kind="stable")][:DRAWN].to_numpy()
 
 
 def _is_form(table: pd.DataFrame) -> bool:

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from scipy.stats import t
+from sklearn import model_selection as selection
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedGroupKFold, StratifiedKFold, cross_val_predict
+from sklearn.model_selection import GridSearchCV, StratifiedGroupKFold, StratifiedKFold, cross_val_predict
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
@@ -183,12 +184,11 @@ def _predictions(features: Any, labels: np.ndarray, seconds: float, groups: Any)
         if chosen := CHOICE * (time.monotonic() - begun) < seconds:
             strengths, score = {"estimator__C" if several else "C": STRENGTHS}, "f1_micro" if several else "f1_macro"
             model = GridSearchCV(model, strengths, scoring=score, cv=2)
-        kind = GroupKFold if several else StratifiedKFold if groups is None else StratifiedGroupKFold
-        numbers = np.arange(len(labels)) if groups is None else groups
-        folds = [*kind(FOLDS, shuffle=True, random_state=0).split(features, labels, numbers)]
+        kinds = [selection.KFold, selection.GroupKFold] if several else [StratifiedKFold, StratifiedGroupKFold]
+        folds = kinds[groups is not None](FOLDS, shuffle=True, random_state=0)
         if not several:
-            return cross_val_predict(model, features, labels, cv=folds), chosen
-        likely = cross_val_predict(model, features, labels, cv=folds, method="predict_proba")
+            return cross_val_predict(model, features, labels, groups=groups, cv=folds), chosen
+        likely = cross_val_predict(model, features, labels, groups=groups, cv=folds, method="predict_proba")
         return likely >= chosen_thresholds(labels, likely, per_class=False), chosen
 
 
@@ -208,7 +208,8 @@ class Fall(NamedTuple):
 def fall_of(table: pd.DataFrame, ngrams: Mapping[str, Any], level: float) -> Fall | None:
     """Return how far F1 of documents is lower if no two folds share a value; None if they cannot be scored.
 
-    Each class is decided by a regression of its own, with the scores of one for all in a fraction of the time.
+    Random folds are those of the shuffled values, so they differ in nothing else. Each class is decided by a regression
+    of its own, with the scores of one for all classes in a fraction of the time.
 
     Args:
         table: `text`, `label` and `value` of the documents.
@@ -219,11 +220,13 @@ def fall_of(table: pd.DataFrame, ngrams: Mapping[str, Any], level: float) -> Fal
     labels, groups = (pd.factorize(table[name])[0] for name in ("label", "value"))
     vectorizer = BACKBONES.load("tfidf", "backbone").vectorizer(BACKBONES.parse({"kind": "tfidf", **ngrams}))
     model = OneVsRestClassifier(LogisticRegression(C=USUAL, solver="liblinear", dual=True, random_state=0))
-    with threadpool_limits(1), warnings.catch_warnings(), contextlib.suppress(ValueError):  # of no n-gram, or one class
-        warnings.simplefilter("ignore")  # on groups that random folds do not need
-        features = vectorizer.fit_transform(table["text"])
-        folds = (kind(FOLDS, shuffle=True, random_state=0) for kind in (StratifiedKFold, StratifiedGroupKFold))
-        found = [cross_val_predict(model, features, labels, cv=each, groups=groups) for each in folds]
+    with threadpool_limits(1), contextlib.suppress(ValueError):  # there is no n-gram, or one class
+        features, folds = (
+            vectorizer.fit_transform(table["text"]),
+            StratifiedGroupKFold(FOLDS, shuffle=True, random_state=0),
+        )
+        both = np.random.default_rng(0).permutation(groups), groups
+        found = [cross_val_predict(model, features, labels, groups=each, cv=folds) for each in both]
         paired = PairedPredictions(["random", "apart"], labels, np.array(found)[None], groups, labels.max() + 1)
         lost, (random, apart) = paired.difference(0, 1), paired.f1()[0]
         low, high = lost.difference_interval(1 - level)
