@@ -151,7 +151,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     rows_here = {row.name.rpartition("-")[2] for row in quick.rows} if quick else set()
     gain = forecast(rows_here, language) if rows_here and not own.set_sizes else None
     parts = [quick_answer(quick)] if quick else []
-    parts += [leak_answer(leak, falls, split=leak == own.by)] if leak else []
+    parts += [leak_answer(leak, falls, own.settings["split"] if own.by else None)] if leak else []
     parts.append(training_answer(encoder, size, rows, gain, name))
     if question.minutes is not None:
         parts.append(budget_answer(question.minutes, cpu_seconds(size) / 60, whole, size))

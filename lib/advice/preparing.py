@@ -46,6 +46,9 @@ SAMPLED = 2000
 FEWEST = 10
 """Texts without labels, at least; of fewer, none would be held out."""
 
+LARGEST_SHARE = 0.34
+"""Share of validation, and of test, at most, if a column of few values decides."""
+
 OPTIONS = "Name columns with --column and --label, and a dialect with --dialect '{...}'."
 
 _LEFT_OUT = {"unlabelled": "without one of these classes", "empty": "without text"}
@@ -187,10 +190,13 @@ def _names(values: Counter[str], label: str | None) -> list[str]:
 
 def _dataset(files: Sequence[Path], settings: Preparation, folder: Path, by: str | None) -> OwnTexts:
     target = folder / "prepared"
-    settings, notes = _prepared(files, settings, target)
+    settings, notes = _prepared(files, settings.model_copy(update={"group": by} if by else {}), target)
     if by:  # of the classes that a random split has
-        split, target = settings.split.model_copy(update={"by": by}), folder / "by"
-        settings = settings.model_copy(update={"split": split, "group": by})
+        everything = dataset([str(target / f"{name}.parquet") for name in SPLITS])
+        values, target = len(everything.to_table(columns=["group"])["group"].unique()), folder / "by"
+        share = min(LARGEST_SHARE, math.ceil(1000 / max(1, values - 1)) / 1000)  # test may have two of them
+        split = {"by": by} | ({"validation": share, "test": share} if share > settings.split.test else {})
+        settings = settings.model_copy(update={"split": settings.split.model_copy(update=split)})
         prepare_dataset({"train": files}, target, settings)
     shared = read_mapping(target / SUMMARY)["shared_texts"]
     if any(shared.values()):

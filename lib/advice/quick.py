@@ -84,6 +84,8 @@ class Quick:
 
     left_out: bool
     """Whether classes have too few documents to be scored."""
+    folds: int
+    """Folds; fewer if a column has fewer values."""
     by: str | None
     """Column whose values are in one fold each; intervals are over them, too. None = each document is for itself."""
 
@@ -114,14 +116,15 @@ def quick_rows(
     values = own.sample_groups or range(len(own.texts))
     every = pd.DataFrame({"text": own.texts, "label": own.sample_labels, "group": values})
     every, classes = every.sample(frac=1, random_state=0), len(own.classes)  # a file may be sorted by class
+    folds = min(FOLDS, every["group"].nunique()) if own.by else FOLDS
     several = bool(own.set_sizes)
     if not several:
         sizes, place = every.groupby("label")["text"].transform("size"), every.groupby("label").cumcount()
         order = np.where(place < FOLDS, -1, place / sizes)  # so that the first documents are of all classes
-        enough = every.groupby("label")["group"].transform("nunique") >= FOLDS
+        enough = every.groupby("label")["group"].transform("nunique") >= folds
         every = every.iloc[np.argsort(order, kind="stable")][lambda rows: enough[rows.index]]
         classes = every["label"].nunique()
-    if classes < 2 or every["group"].nunique() < FOLDS:
+    if classes < 2 or len(every) < FOLDS or folds < 2:
         return None
     least, each = max(FEWEST, FOLDS * classes), READING * seconds / max(1, len(encoders))
     ends = {name: time.monotonic() + each * number for number, name in enumerate(encoders, start=1)}
@@ -152,7 +155,7 @@ def quick_rows(
     sets: tuple[Any, ...] = true, pd.DataFrame(given).to_numpy()[None], classes, "f1_micro" if several else "f1_macro"
     paired = PairedPredictions.of_sets([row.name for row in rows], *sets)
     paired = replace(paired, documents=groups[paired.documents])
-    return Quick(rows, paired, len(texts), len(every), len(every) < len(own.texts), own.by)
+    return Quick(rows, paired, len(texts), len(every), len(every) < len(own.texts), folds, own.by)
 
 
 def _vectors(encoder: TextEncoder, least: int, end: float, texts: list[str]) -> np.ndarray:
@@ -185,7 +188,8 @@ def _predictions(features: Any, labels: np.ndarray, seconds: float, groups: Any)
             strengths, score = {"estimator__C" if several else "C": STRENGTHS}, "f1_micro" if several else "f1_macro"
             model = GridSearchCV(model, strengths, scoring=score, cv=2)
         kinds = [selection.KFold, selection.GroupKFold] if several else [StratifiedKFold, StratifiedGroupKFold]
-        folds = kinds[groups is not None](FOLDS, shuffle=True, random_state=0)
+        number = FOLDS if groups is None else min(FOLDS, groups.max() + 1)
+        folds = kinds[groups is not None](number, shuffle=True, random_state=0)
         if not several:
             return cross_val_predict(model, features, labels, groups=groups, cv=folds), chosen
         likely = cross_val_predict(model, features, labels, groups=groups, cv=folds, method="predict_proba")
