@@ -4,6 +4,7 @@ import re
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,11 +13,21 @@ from typing import Any
 import numpy as np
 import psutil
 
-from lib.advice.answer import budget_answer, facts, labels_answer, quick_answer, share, table, training_answer
+from lib.advice.answer import (
+    budget_answer,
+    facts,
+    labels_answer,
+    leak_answer,
+    quick_answer,
+    share,
+    table,
+    training_answer,
+)
 from lib.advice.columns import find_columns
 from lib.advice.curve import learning_curves
 from lib.advice.encoders import ENCODERS, SMALL, PublishedEncoder, published_encoder
 from lib.advice.estimates import START_UP, Hardware, Row, Steps, grows, row, this_hardware
+from lib.advice.leaks import find_leaks
 from lib.advice.preparing import OwnTexts, own_texts
 from lib.advice.question import LIMITS, Question
 from lib.advice.quick import FOLDS, forecast, quick_rows
@@ -29,6 +40,7 @@ from lib.core.errors import ConfigError, DownloadError, RunError
 from lib.core.files import check_target, mapping_text
 from lib.core.inputs import resolve_paths
 from lib.core.weights import EncoderSettings, ForeignStart
+from lib.preparing.labelled import SplitError
 from lib.reading.downloads import require_hub
 from lib.reading.hub_files import CONFIG, download_model, download_tokenizer
 from lib.study.configuration import load_study, read_layers
@@ -61,6 +73,9 @@ trainings."""
 OTHER_JOBS = 90.0
 """CPU seconds of jobs that neither train nor score."""
 
+FOR_LEAKS = 0.2
+"""Share of the time that scores of columns may take."""
+
 BUSY = 0.1
 """Share of the cores that other programs may keep busy without a warning."""
 
@@ -90,10 +105,16 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     files = resolve_paths(question.texts)
     check_target(Path(name), question.study, *filter(None, [question.vocabulary]), *files)
     columns = find_columns(files, question.column, question.label, question.dialect, labelled=question.labelled)
-    own = own_texts(files, column=columns.text, label=columns.label, dialect=columns.dialect)
+    by = None if question.by == "none" else question.by
+    own = own_texts(files, column=columns.text, label=columns.label, dialect=columns.dialect, by=by)
+    ngrams = ngram_settings(own.texts) if own.labelled else {}
+    falls, skipped = find_leaks(files, columns, own, ngrams, FOR_LEAKS * (end - time.monotonic()), question.by)
+    leak = next((name for name, fall in falls.items() if question.by or fall.leaks), None)
+    if leak and not own.by:
+        with suppress(SplitError):  # then the answer says that documents are drawn at random
+            own = own_texts(files, column=columns.text, label=columns.label, dialect=columns.dialect, by=leak)
     language, spoken = language_of(own.texts)
     encoder, readers = _encoders(question, labelled=own.labelled, foreign=language != ENGLISH)
-    ngrams = ngram_settings(own.texts) if own.labelled else {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         tokenizer, known, warnings = _tokenizer(question, encoder, plan, own.texts, folder)
@@ -142,12 +163,13 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     rows_here = {row.name.rpartition("-")[2] for row in quick.rows} if quick else set()
     gain = forecast(rows_here, language) if rows_here and not own.set_sizes else None
     parts = [quick_answer(quick)] if quick else []
+    parts += [leak_answer(leak, falls, own.settings["split"] if own.by else None)] if leak else []
     parts += [labels_answer(curves[quick.best], own.splits["train"])] if quick and curves else []
     parts.append(training_answer(encoder, size, rows, gain, name))
     if question.minutes is not None:
         parts.append(budget_answer(question.minutes, cpu_seconds(size) / 60, whole, size))
     parts.append(table(quick, curves, rows, compared, gain, hardware))
-    found = [*columns.notes, *own.notes, *warnings]
+    found = [*columns.notes, *own.notes, *skipped, *warnings]
     if missing := [row for row in opened if row not in reading]:
         said = f"The table lacks {', '.join(missing)}: the weights are not here (large ones are not fetched)"
         found.append(f"{said}. `--encoder FOLDER` names a folder that has them.")

@@ -1,7 +1,8 @@
 """The advice in words: a first paragraph, one table and three facts."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,10 @@ from lib.advice.curve import GAIN, MOST, Curve, documents_needed
 from lib.advice.encoders import PublishedEncoder
 from lib.advice.estimates import Hardware, Row, ratio
 from lib.advice.preparing import FEWEST_OF_CLASS, HELD_OUT, OwnTexts
-from lib.advice.quick import FOLDS, USUAL, Forecast, Quick
+from lib.advice.quick import USUAL, Fall, Forecast, Quick
 from lib.advice.studies import StudySize
 from lib.advice.texts import lost
+from lib.core.files import mapping_text
 from lib.evaluation.statistics import FEW_DOCUMENTS, Estimate, smallest_difference
 
 LEVEL, POWER = 0.05, 0.8
@@ -51,6 +53,29 @@ def labels_answer(curve: Curve, documents: int) -> str:
     return (
         f"{said} the last doubling, to {whole:,} documents. To {gain}, {ends} may be needed beyond the {documents:,}."
     )
+
+
+def leak_answer(by: str, falls: Mapping[str, Fall], split: Mapping[str, Any] | None) -> str:
+    """Return how far random folds promise too much, and what the study makes of it.
+
+    Args:
+        by: the column that leaks most, or that was given.
+        falls: of the columns that were scored.
+        split: settings of the study that keep its values in one split each; None = it cannot.
+    """
+    fall, others = falls[by], [f"`{name}` leaks as well." for name, each in falls.items() if each.leaks and name != by]
+    low, high = (f"{100 * end:.1f}" for end in fall.interval)
+    found = (
+        f"**`{by}` leaks:** documents of one value are alike." if fall.leaks else f"**`{by}` is not shown to leak.**"
+    )
+    kept = "Splits by it lack values or a class, so the study draws at random: for new values its scores are too high."
+    if split:
+        written = mapping_text({"split": dict(split)}, one_line=True)[1:-1]
+        kept = f"The study keeps each value in one split (`{written}`), and the scores here in one fold. "
+        kept += "If your next documents have the same values, leave it out (`--by none`)."
+    scores = f"{share(fall.random)} in random folds, and {share(fall.apart)} where no value is in two folds"
+    lost = f"{100 * fall.lost:.1f} ({low} to {high}) points less"
+    return " ".join([f"{found} Macro-F1 of TF-IDF is {scores}: {lost}. {kept}", *others])
 
 
 def training_answer(
@@ -200,14 +225,15 @@ def _quick_cells(quick: Quick) -> list[list[str]]:
 
 def _how_scored(quick: Quick) -> str:
     """Return on which documents the quick rows were scored, and how."""
-    scored, usual = quick.paired.documents.max() + 1, " and ".join(row.name for row in quick.rows if not row.chosen)
+    scored, usual = len(quick.labels), " and ".join(row.name for row in quick.rows if not row.chosen)
+    over = f"values of `{quick.by}`" if quick.by else "documents"
     fewest = quick.paired.documents_of_classes.min()
     drawn = f", drawn from {quick.drawn_from:,} to be read in time" if scored < quick.drawn_from else ""
     short = f", too short perhaps, since a class has {fewest}" if fewest < FEW_DOCUMENTS else ""
-    rare = f" Classes of fewer than {FOLDS} are left out." if quick.left_out else ""
+    rare = f" Classes of fewer than {quick.folds} are left out." if quick.left_out else ""
     return (
-        f"Scores: {FOLDS} folds of {scored:,} training documents{drawn}; logistic regression, C chosen inside of the "
-        f"folds that train{f', but {USUAL:g} for {usual}' if usual else ''}; intervals over documents{short}.{rare}"
+        f"Scores: {quick.folds} folds of {scored:,} training documents{drawn}; logistic regression, C chosen inside of "
+        f"the folds that train{f', but {USUAL:g} for {usual}' if usual else ''}; intervals over {over}{short}.{rare}"
     )
 
 

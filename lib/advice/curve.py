@@ -12,11 +12,10 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import issparse
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
-from lib.advice.quick import FOLDS, USUAL, Quick, QuickRow
+from lib.advice.quick import FOLDS, USUAL, Quick, QuickRow, folds_of
 from lib.evaluation.statistics import PairedPredictions
 
 EACH = (8, 16, 32, 64)
@@ -84,7 +83,7 @@ class Curve:
         centred = left_out - left_out.mean(axis=0)  # a jackknife, as in lib.evaluation.statistics
         independent = np.sqrt(np.minimum(documents / sizes, len(scores)))
         of_draws = np.cov(scores.T) / np.outer(independent, independent)
-        return sizes, scores.mean(axis=0), (1 - 1 / documents) * centred.T @ centred + of_draws
+        return sizes, scores.mean(axis=0), (1 - 1 / len(centred)) * centred.T @ centred + of_draws
 
     def last_doubling(self) -> tuple[float, float, float]:
         """Return the gain from the last doubling of the documents, and the ends of its interval (95 %)."""
@@ -95,10 +94,11 @@ class Curve:
 
 def learning_curves(quick: Quick, seconds: float) -> list[Curve]:
     """Return the curves of all rows, in the same time each; none if there are too few documents."""
-    return [curve for row in quick.rows if (curve := learning_curve(row, quick.labels, seconds / len(quick.rows)))]
+    given = quick.labels, seconds / len(quick.rows), quick.groups
+    return [curve for row in quick.rows if (curve := learning_curve(row, *given))]
 
 
-def learning_curve(row: QuickRow, labels: np.ndarray, seconds: float) -> Curve | None:
+def learning_curve(row: QuickRow, labels: np.ndarray, seconds: float, groups: np.ndarray | None = None) -> Curve | None:
     """Return the scores of a row at half of its documents, a quarter and so on, and at equal numbers of each class.
 
     In each draw, one model for each fold and size learns from documents that are drawn from the other folds; the same
@@ -109,6 +109,7 @@ def learning_curve(row: QuickRow, labels: np.ndarray, seconds: float) -> Curve |
         labels: their classes [n], numbered from 0; each has as many documents as there are folds.
         seconds: about as long as it may take. Where it is too short, there are fewer draws, and large sizes are left
             out.
+        groups: numbers of documents that are in one fold [n]; None = each is for itself.
 
     Returns:
         None if there are too few documents for `FITTED` sizes.
@@ -128,20 +129,21 @@ def learning_curve(row: QuickRow, labels: np.ndarray, seconds: float) -> Curve |
                 break
             draws.append([])
             for size in learnt:
-                draws[-1].append(_predicted(row.features, labels, size, number))
+                draws[-1].append(_predicted(row.features, labels, groups, size, number))
                 # The next size takes about as long as all before it.
                 if not number and size.documents >= least and 2 * DRAWS[0] * (time.monotonic() - begun) > seconds:
                     break
             learnt = learnt[: len(draws[-1])]
-    paired = PairedPredictions([*map(str, learnt)], labels, np.array(draws), np.arange(len(labels)), len(counts))
+    documents = np.arange(len(labels)) if groups is None else groups
+    paired = PairedPredictions([*map(str, learnt)], labels, np.array(draws), documents, len(counts))
     return Curve(row.name, learnt, paired, len(learnt) < len(sizes))
 
 
-def _predicted(features: Any, labels: np.ndarray, size: Size, draw: int) -> np.ndarray:
+def _predicted(features: Any, labels: np.ndarray, groups: np.ndarray | None, size: Size, draw: int) -> np.ndarray:
     """Return the class of each document [n] by a model that learnt from so many documents of the other folds."""
     given = np.empty_like(labels)
-    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=draw)
-    for number, (others, fold) in enumerate(folds.split(labels, labels)):
+    folds = folds_of(groups, seed=draw)
+    for number, (others, fold) in enumerate(folds.split(labels, labels, groups)):
         known = others[drawn(labels[others], size, FOLDS * draw + number)]
         rows = features
         if issparse(rows):  # TF-IDF that is fitted to the drawn documents has n-grams of two of them

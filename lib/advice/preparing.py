@@ -47,6 +47,9 @@ SAMPLED = 2000
 FEWEST = 10
 """Texts without labels, at least; of fewer, none would be held out."""
 
+LARGEST_SHARE = 0.34
+"""Share of validation, and of test, at most, if a column of few values decides."""
+
 OPTIONS = "Name columns with --column and --label, and a dialect with --dialect '{...}'."
 
 _LEFT_OUT = {"unlabelled": "without one of these classes", "empty": "without text"}
@@ -74,6 +77,10 @@ class OwnTexts:
     """Class of each of `texts`, by its number, or the list of its classes; empty without labels."""
     set_sizes: Counter[str] = field(default_factory=Counter)
     """Number of documents by that of their labels, if they may have several."""
+    sample_groups: Sequence[int | str] = ()
+    """Value of each of `texts` in the column `by`, if there is one."""
+    by: str | None = None
+    """Column whose values are in one split each; None = documents are drawn by themselves."""
 
     @property
     def documents(self) -> int:
@@ -86,7 +93,9 @@ class OwnTexts:
         return bool(self.classes)
 
 
-def own_texts(files: Sequence[Path], *, column: str, label: Labels, dialect: Dialect | None = None) -> OwnTexts:
+def own_texts(
+    files: Sequence[Path], *, column: str, label: Labels, dialect: Dialect | None = None, by: str | None = None
+) -> OwnTexts:
     """Return texts as the study prepares them, with settings that the preparation accepts.
 
     Labels are counted in the file. Copies of texts are dropped if a split has
@@ -98,10 +107,13 @@ def own_texts(files: Sequence[Path], *, column: str, label: Labels, dialect: Dia
         column: column of the text.
         label: column of the label, or columns of the classes; None = there is none.
         dialect: how text files are written; None = as by default.
+        by: column whose values are in one split each, where there are labels; None = documents are drawn by themselves.
 
     Raises:
         DataError: the files cannot be read, or can be read in two ways; or no settings split the documents.
     """
+    if by and label is None:
+        raise DataError(f"--by {by}: texts without labels have no test split. Leave it out.")
     marks, dialect = label if isinstance(label, tuple) else None, dialect or Dialect()
     columns = Columns(None, column, label if isinstance(label, str) else None, marks=marks)
     try:
@@ -121,7 +133,7 @@ def own_texts(files: Sequence[Path], *, column: str, label: Labels, dialect: Dia
             settings |= {"label_set": given.model_dump(exclude_unset=True)} if given else {}
             if MISSING in values:
                 settings["values"] = {MISSING: None}
-            own = _dataset(files, Preparation.model_validate(settings), Path(folder))
+            own = _dataset(files, Preparation.model_validate(settings), Path(folder), by)
     return replace(own, notes=[*remarks, *own.notes])
 
 
@@ -177,9 +189,16 @@ def _names(values: Counter[str], label: str | None) -> list[str]:
         return names
 
 
-def _dataset(files: Sequence[Path], settings: Preparation, folder: Path) -> OwnTexts:
+def _dataset(files: Sequence[Path], settings: Preparation, folder: Path, by: str | None) -> OwnTexts:
     target = folder / "prepared"
-    settings, notes = _prepared(files, settings, target)
+    settings, notes = _prepared(files, settings.model_copy(update={"group": by} if by else {}), target)
+    if by:  # of the classes that a random split has
+        everything = dataset([str(target / f"{name}.parquet") for name in SPLITS])
+        values, target = len(everything.to_table(columns=["group"])["group"].unique()), folder / "by"
+        share = min(LARGEST_SHARE, math.ceil(1000 / max(1, values - 1)) / 1000)  # test may have two of them
+        split = {"by": by} | ({"validation": share, "test": share} if share > settings.split.test else {})
+        settings = settings.model_copy(update={"split": settings.split.model_copy(update=split)})
+        prepare_dataset({"train": files}, target, settings)
     shared = read_mapping(target / SUMMARY)["shared_texts"]
     if any(shared.values()):
         copies, before, apart = shared["test in train"], sum(_sizes(target).values()), folder / "without-copies"
@@ -196,12 +215,13 @@ def _dataset(files: Sequence[Path], settings: Preparation, folder: Path) -> OwnT
     if gone := [f"{part[name]:,} {why}" for name, why in _LEFT_OUT.items() if part[name]]:
         notes.append(f"Documents left out: {', '.join(gone)}.")
     _, sample = _sample([target / f"{SPLITS[0]}.parquet"])
-    written = settings.model_dump(mode="json", exclude_unset=True)
+    written = settings.model_dump(mode="json", exclude_unset=True, exclude={"group"})  # it is for the sample alone
     classes, set_sizes = Counter[str](), Counter[str]()
     for split in summary["splits"].values():
         classes.update(split["labels"])
         set_sizes.update(split.get("documents_by_number_of_labels", {}))
-    return OwnTexts(written, _sizes(target), sample["text"], classes, notes, sample["label"], set_sizes)
+    of_sample = sample["label"], set_sizes, sample.get("group", ()), by
+    return OwnTexts(written, _sizes(target), sample["text"], classes, notes, *of_sample)
 
 
 def _prepared(files: Sequence[Path], settings: Preparation, target: Path) -> tuple[Preparation, list[str]]:
@@ -259,4 +279,5 @@ def _sample(files: Sequence[Path]) -> tuple[int, dict[str, list[Any]]]:
     prepared = dataset([str(file) for file in files])
     total = prepared.count_rows()
     chosen = random.Random(derive_seed("advice")).sample(range(total), min(SAMPLED, total))
-    return total, prepared.take(sorted(chosen), columns=["text", "label"]).to_pydict()
+    columns = [name for name in ("text", "label", "group") if name in prepared.schema.names]
+    return total, prepared.take(sorted(chosen), columns=columns).to_pydict()

@@ -23,6 +23,7 @@ class Question:
         column: column of the text; None = it is found.
         label: column of the label; None = it is found, if there is one.
         labelled: whether there may be labels.
+        by: column whose values are in one split each; `none` = there is none; None = the one that leaks most, if any.
         dialect: how text files are written; None = as by default, but for the delimiter, which is found.
         device: `auto`, `cpu` or `cuda`.
         vocabulary: a vocab.txt whose tokens are counted; None = the tokens of the encoder.
@@ -38,6 +39,7 @@ class Question:
     column: str | None = None
     label: str | None = None
     labelled: bool = True
+    by: str | None = None
     dialect: Dialect | None = None
     device: str = "auto"
     vocabulary: str | None = None

@@ -5,7 +5,7 @@ import math
 import time
 import warnings
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from scipy.stats import t
+from sklearn import model_selection as selection
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_predict
+from sklearn.model_selection import GridSearchCV, StratifiedGroupKFold, StratifiedKFold, cross_val_predict
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
@@ -42,6 +43,9 @@ seconds that it takes for these, about."""
 
 READING, DECIDING = 0.75, 0.1
 """Shares of the time that encoders may read, and that each row may choose `C`."""
+
+LEAST = 0.02
+"""The least fall of F1 that is named."""
 
 COVERED = 0.8
 """Share of new files whose gain the interval should hold, if they are like the past ones."""
@@ -77,11 +81,17 @@ class Quick:
     """Their predictions, in the same order; F1 is macro-F1, or micro-F1 where documents have several labels."""
     labels: np.ndarray
     """Class of each document, numbered from 0 [n], or which ones it has [n, C]."""
+    groups: np.ndarray | None
+    """Numbers of documents that are in one fold [n]; None = each is for itself."""
     drawn_from: int
     """Documents that there were to draw from."""
 
     left_out: bool
     """Whether classes have too few documents to be scored."""
+    folds: int
+    """Folds; fewer if a column has fewer values."""
+    by: str | None
+    """Column whose values are in one fold each; intervals are over them, too. None = each document is for itself."""
 
     @property
     def best(self) -> int:
@@ -107,15 +117,18 @@ def quick_rows(
     Returns:
         None if no two classes have as many documents as there are folds, or no row reads them.
     """
-    every = pd.DataFrame({"text": own.texts, "label": own.sample_labels})
+    values = own.sample_groups or range(len(own.texts))
+    every = pd.DataFrame({"text": own.texts, "label": own.sample_labels, "group": values})
     every, classes = every.sample(frac=1, random_state=0), len(own.classes)  # a file may be sorted by class
+    folds = min(FOLDS, every["group"].nunique()) if own.by else FOLDS
     several = bool(own.set_sizes)
     if not several:
         sizes, place = every.groupby("label")["text"].transform("size"), every.groupby("label").cumcount()
         order = np.where(place < FOLDS, -1, place / sizes)  # so that the first documents are of all classes
-        every = every.iloc[np.argsort(order, kind="stable")][lambda rows: sizes[rows.index] >= FOLDS]
+        enough = every.groupby("label")["group"].transform("nunique") >= folds
+        every = every.iloc[np.argsort(order, kind="stable")][lambda rows: enough[rows.index]]
         classes = every["label"].nunique()
-    if classes < 2 or len(every) < FOLDS:
+    if classes < 2 or len(every) < FOLDS or folds < 2:
         return None
     least, each = max(FEWEST, FOLDS * classes), READING * seconds / max(1, len(encoders))
     ends = {name: time.monotonic() + each * number for number, name in enumerate(encoders, start=1)}
@@ -132,11 +145,12 @@ def quick_rows(
             read[name] = features, time.monotonic() - begun, (time.process_time() - cpu) / len(texts)
     known = every["label"][: len(texts)]
     labels = indicators(known, classes).toarray() if several else np.unique(known, return_inverse=True)[1]
+    groups = np.unique(every["group"][: len(texts)], return_inverse=True)[1]
     rows, predictions = [], []
     for name in sorted(read, key=lambda name: name != "tfidf"):
         features, taken, cpu = read[name]
         begun = time.monotonic()
-        predicted, chosen = _predictions(features[: len(texts)], labels, DECIDING * seconds)
+        predicted, chosen = _predictions(features[: len(texts)], labels, DECIDING * seconds, groups if own.by else None)
         predictions.append(predicted)
         rows.append(QuickRow(name, taken + time.monotonic() - begun, cpu, chosen, features[: len(texts)]))
     if not rows:
@@ -144,7 +158,9 @@ def quick_rows(
     true, *given = ([*(sets_of(each) if several else each[:, None])] for each in (labels, *predictions))
     sets: tuple[Any, ...] = true, pd.DataFrame(given).to_numpy()[None], classes, "f1_micro" if several else "f1_macro"
     paired = PairedPredictions.of_sets([row.name for row in rows], *sets)
-    return Quick(rows, paired, labels, len(every), len(every) < len(own.texts))
+    paired = replace(paired, documents=groups[paired.documents])
+    together = groups if own.by else None
+    return Quick(rows, paired, labels, together, len(every), len(every) < len(own.texts), folds, own.by)
 
 
 def _vectors(encoder: TextEncoder, least: int, end: float, texts: list[str]) -> np.ndarray:
@@ -158,13 +174,14 @@ def _vectors(encoder: TextEncoder, least: int, end: float, texts: list[str]) -> 
     return normalize(np.concatenate(found))  # as the backbone `frozen` has them
 
 
-def _predictions(features: Any, labels: np.ndarray, seconds: float) -> tuple[np.ndarray, bool]:
+def _predictions(features: Any, labels: np.ndarray, seconds: float, groups: Any) -> tuple[np.ndarray, bool]:
     """Return the class of each document by a model of the other folds, and whether there was time to choose `C`.
 
     Args:
         features: of the documents [n, F].
         labels: their classes [n], or which ones they have [n, C], as are those that are returned.
         seconds: time to choose `C`.
+        groups: numbers of documents that are in one fold [n]; None = each is for itself.
     """
     several = labels.ndim == 2
     # Classes that a half lacks, and optimisers that stop early. Threads of small products wait for each other.
@@ -175,11 +192,63 @@ def _predictions(features: Any, labels: np.ndarray, seconds: float) -> tuple[np.
         if chosen := CHOICE * (time.monotonic() - begun) < seconds:
             strengths, score = {"estimator__C" if several else "C": STRENGTHS}, "f1_micro" if several else "f1_macro"
             model = GridSearchCV(model, strengths, scoring=score, cv=2)
-        folds = (KFold if several else StratifiedKFold)(FOLDS, shuffle=True, random_state=0)
+        folds = folds_of(groups, several=several)
         if not several:
-            return cross_val_predict(model, features, labels, cv=folds), chosen
-        likely = cross_val_predict(model, features, labels, cv=folds, method="predict_proba")
+            return cross_val_predict(model, features, labels, groups=groups, cv=folds), chosen
+        likely = cross_val_predict(model, features, labels, groups=groups, cv=folds, method="predict_proba")
         return likely >= chosen_thresholds(labels, likely, per_class=False), chosen
+
+
+def folds_of(groups: np.ndarray | None, *, several: bool = False, seed: int = 0) -> Any:
+    """Return the folds of documents; of those with groups, at most as many as there are groups.
+
+    Args:
+        groups: see `_predictions`.
+        several: whether documents have several labels; then folds are not balanced by class.
+        seed: of the draw.
+    """
+    kinds = [selection.KFold, selection.GroupKFold] if several else [StratifiedKFold, StratifiedGroupKFold]
+    number = FOLDS if groups is None else min(FOLDS, groups.max() + 1)
+    return kinds[groups is not None](number, shuffle=True, random_state=seed)
+
+
+class Fall(NamedTuple):
+    """Macro-F1 of TF-IDF in random folds, and where no two folds share a value of a column."""
+
+    random: float
+    apart: float
+    lost: float
+    """The difference."""
+    interval: tuple[float, float]
+    """Ends of its interval."""
+    leaks: bool
+    """Whether it is significant, and large enough to be named."""
+
+
+def fall_of(table: pd.DataFrame, ngrams: Mapping[str, Any], level: float) -> Fall | None:
+    """Return how far F1 of documents is lower if no two folds share a value; None if they cannot be scored.
+
+    Random folds are those of the shuffled values, so they differ in nothing else. Each class is decided by a regression
+    of its own, with the scores of one for all classes in a fraction of the time.
+
+    Args:
+        table: `text`, `label` and `value` of the documents.
+        ngrams: settings of TF-IDF that differ from the defaults.
+        level: of the interval, which is that of the jackknife over values.
+    """
+    table = table[table.groupby("label")["value"].transform("nunique") >= FOLDS]
+    labels, groups = (pd.factorize(table[name])[0] for name in ("label", "value"))
+    vectorizer = BACKBONES.load("tfidf", "backbone").vectorizer(BACKBONES.parse({"kind": "tfidf", **ngrams}))
+    model = OneVsRestClassifier(LogisticRegression(C=USUAL, solver="liblinear", dual=True, random_state=0))
+    with threadpool_limits(1), contextlib.suppress(ValueError):  # there is no n-gram, or one class
+        features, folds = vectorizer.fit_transform(table["text"]), folds_of(groups)
+        both = np.random.default_rng(0).permutation(groups), groups
+        found = [cross_val_predict(model, features, labels, groups=each, cv=folds) for each in both]
+        paired = PairedPredictions(["random", "apart"], labels, np.array(found)[None], groups, labels.max() + 1)
+        lost, (random, apart) = paired.difference(0, 1), paired.f1()[0]
+        low, high = lost.difference_interval(1 - level)
+        return Fall(random, apart, lost.mean, (low, high), low > 0 and lost.mean >= LEAST)
+    return None
 
 
 class Forecast(NamedTuple):

@@ -25,6 +25,8 @@ def main(argv: program.Argv = None) -> None:
     labels = parser.add_mutually_exclusive_group()
     labels.add_argument("--label", metavar="COLUMN", help="column of the label (`label`, else the one with few values)")
     labels.add_argument("--unlabelled", dest="labelled", action="store_false", help="there is no column of the label")
+    kept = "column whose values are in one split each, such as an author (the one that leaks), or none"
+    parser.add_argument("--by", metavar="COLUMN", help=kept)
     parser.add_argument("--dialect", metavar="{KEY: VALUE}", help="how text files are written, as in a study")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="the GPU if any (auto)")
     parser.add_argument(
