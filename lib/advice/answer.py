@@ -41,7 +41,7 @@ def quick_answer(quick: Quick) -> str:
 
 
 def leak_answer(by: str, falls: Mapping[str, Fall], split: Mapping[str, Any] | None) -> str:
-    """Return how far random folds promise too much, and what the study makes of it.
+    """Return how far random folds promise too much, and how the study is split.
 
     Args:
         by: the column that leaks most, or that was given.

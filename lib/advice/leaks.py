@@ -24,7 +24,7 @@ DRAWN, HALF, SPREAD = 4000, 0.5, 50
 value, at most; and values that a sample has, at least, if there are so many."""
 
 DECIDED, RARE = 0.9, 0.1
-"""Share of documents with the usual label of their value from which on the column may be a form of the label, and share
+"""Share of documents with the usual label of their value, at least, if the column may be a form of the label; and share
 of documents whose class may have few values."""
 
 
