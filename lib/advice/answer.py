@@ -56,7 +56,7 @@ def labels_answer(curve: Curve, documents: int) -> str:
 
 
 def leak_answer(by: str, falls: Mapping[str, Fall], split: Mapping[str, Any] | None) -> str:
-    """Return how far random folds promise too much, and what the study makes of it.
+    """Return how far random folds promise too much, and how the study is split.
 
     Args:
         by: the column that leaks most, or that was given.

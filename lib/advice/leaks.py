@@ -24,7 +24,7 @@ DRAWN, HALF, SPREAD = 4000, 0.5, 50
 value, at most; and values that a sample has, at least, if there are so many."""
 
 DECIDED, RARE = 0.9, 0.1
-"""Share of documents with the usual label of their value from which on the column may be a form of the label, and share
+"""Share of documents with the usual label of their value, at least, if the column may be a form of the label; and share
 of documents whose class may have few values."""
 
 
@@ -52,8 +52,7 @@ def find_leaks(
     headers = [column_names(path, columns.dialect) for path in files]
     names = [name for name in headers[0] if name not in taken and all(each.count(name) == 1 for each in headers)]
     if not names or ngrams is None or own.set_sizes or not own.labelled or by not in (None, *names):
-        several = "Columns were not scored for leaks, since documents have several labels."
-        return {}, [several] if own.set_sizes and by is None else []
+        return {}, ["No column was scored for leaks, since documents have several labels."] * bool(own.set_sizes)
     cells = (hash(cell) for row in _rows(files, columns, names) for cell in row[2:])
     values = pd.DataFrame(np.fromiter(cells, np.int64).reshape(-1, len(names)), columns=names)
     drawn, skipped = {}, {}
@@ -71,7 +70,7 @@ def find_leaks(
     every = every[~every["text"].map(text_digest).duplicated() & every["label"].isin(known)]
     for name in sorted(drawn, key=lambda name: values[name].nunique()):  # of many documents each, most can be learnt
         table = every[every.index.isin(drawn[name])].assign(value=every[f"of {name}"])
-        if by is None and _is_form(table):
+        if by is None and (table.empty or _is_form(table)):
             skipped[name] = "it may be another form of the label"
         elif time.monotonic() > end:
             skipped[name] = "time is short"
