@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
 from lib.advice.answer import curve_table, labels_answer
 from lib.advice.curve import Curve, Size, documents_needed, drawn, learning_curve
@@ -22,15 +22,17 @@ def row(*, told=1.0, sizes=(60, 60)):
     return QuickRow("known", 0.0, 0.0, False, features), labels
 
 
-def test_curve_equals_own_models_of_drawn_documents():
+@pytest.mark.parametrize("groups", [None, np.arange(130) % 26], ids=["documents", "groups"])
+def test_curve_equals_own_models_of_drawn_documents(groups):
     known, labels = row(sizes=(90, 40))
-    curve = learning_curve(known, labels, 60)
+    curve = learning_curve(known, labels, 60, groups)
     assert curve.sizes == [Size(13), Size(16, 8), Size(26), Size(32, 16), Size(52), Size(64, 32), Size(104)]
     assert (curve.left_out, curve.paired.f1().shape) == (False, (10, 7))
     for draw in (0, 9):
         for place, size in enumerate(curve.sizes):
             given = np.zeros_like(labels)
-            folds = StratifiedKFold(5, shuffle=True, random_state=draw).split(labels, labels)
+            kind = StratifiedKFold if groups is None else StratifiedGroupKFold
+            folds = kind(5, shuffle=True, random_state=draw).split(labels, labels, groups)
             for fold, (others, test) in enumerate(folds):
                 some = others[drawn(labels[others], size, 5 * draw + fold)]
                 given[test] = (

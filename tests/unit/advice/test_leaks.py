@@ -58,7 +58,7 @@ def test_planted_leak_is_named_and_kept_out_of_the_scores(tmp_path):
     assert (list(given), own.settings) == (["patient"], random_own.settings | kept)
     promised, honest = (quick_rows(each, {}, {}, 0) for each in (random_own, own))
     assert promised.paired.f1().max() - honest.paired.f1().max() > 0.2
-    assert (promised.by, honest.by, honest.scored) == (None, "patient", own.splits["train"])
+    assert (promised.by, honest.by, len(honest.labels)) == (None, "patient", own.splits["train"])
     assert honest.paired.documents.max() + 1 == len({*own.sample_groups}), "intervals are over patients"
     prepare_dataset({"all": [tmp_path / "notes.csv"]}, tmp_path / "out", Preparation.model_validate(own.settings))
     who = frame.groupby("review")["patient"].agg(set)
