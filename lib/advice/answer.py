@@ -49,10 +49,8 @@ def labels_answer(curve: Curve, documents: int) -> str:
         said = f"**To {gain} label about {_documents(found.about)} documents more ({ends}).**"
         return f"{said} That is for `{curve.row}` with {documents:,} at hand (90 % interval)."
     gained, *bounds = (f"{100 * value:+.1f}" for value in curve.last_doubling())
-    said = f"**More labels are not shown to help:** `{curve.row}` gained {gained} points ({' to '.join(bounds)}) by"
-    return (
-        f"{said} the last doubling, to {whole:,} documents. To {gain}, {ends} may be needed beyond the {documents:,}."
-    )
+    said = f"**More labels are not shown to help:** `{curve.row}` gained {gained} points ({' to '.join(bounds)}) by the"
+    return f"{said} last doubling, to {whole:,} documents. To {gain}, {ends} may be needed beyond {documents:,}."
 
 
 def leak_answer(by: str, falls: Mapping[str, Fall], split: Mapping[str, Any] | None) -> str:

@@ -116,4 +116,4 @@ def test_flat_curve_says_that_labels_are_not_shown_to_help():
     assert low < 0 < high
     said = labels_answer(curve, 120)
     assert said.startswith(f"**More labels are not shown to help:** `known` gained {100 * gained:+.1f} points (")
-    assert said.endswith("more than 10 times as many may be needed beyond the 120.")
+    assert said.endswith("more than 10 times as many may be needed beyond 120.")
