@@ -76,7 +76,7 @@ def test_too_few_documents_have_no_curve():
 
 
 def planted(seed, *, rise, exponent, documents=400):
-    """Return a curve of documents of which some are hard, and what more documents really gain."""
+    """Return a curve of documents, some of them hard, and what more documents really gain."""
     draw = np.random.default_rng(seed)
 
     def score(size):
