@@ -217,8 +217,7 @@ class RunFolders:
         if self._staged is not None:
             os.close(self._staged)
         self._staged = os.open(staged, os.O_RDONLY)
-        settings = self.run.model_dump(mode="json")
-        write_text(staged / CONFIG, mapping_text(settings))
+        write_text(staged / CONFIG, mapping_text(self.run.model_dump(mode="json")))
         return staged
 
     def _check(self, staged: Path) -> None:

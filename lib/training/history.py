@@ -119,8 +119,7 @@ class History:
         return history[[*first, *sorted(set(history) - set(first))]]
 
     def _elapsed(self) -> float:
-        running = time.perf_counter() - self._running_since if self._running_since is not None else 0.0
-        return self.seconds + running
+        return self.seconds + (time.perf_counter() - self._running_since if self._running_since is not None else 0.0)
 
 
 def peak_memory_mb() -> float:

@@ -86,8 +86,7 @@ def _groups(model: PreTrainedModel, weight_decay: float) -> dict[tuple[str, floa
     decayed = set(get_parameter_names(model, [nn.LayerNorm], UNDECAYED))
     groups: dict[tuple[str, float], list[str]] = {}
     for name in trained(model):
-        decay = weight_decay if name in decayed else 0.0
-        groups.setdefault((_part(model, name), decay), []).append(name)
+        groups.setdefault((_part(model, name), weight_decay if name in decayed else 0.0), []).append(name)
     return groups
 
 

@@ -34,8 +34,7 @@ class Backbone(LogisticBackbone, contract.TextClassifier):
         self.require_classes(labels)
         if (settings := self.parameters.terms()) is not None:
             self.terms = _vectorizer(settings).fit(texts)
-        features = self._features(texts)
-        self.classifier = [self.decision(features, labels, self._features)]
+        self.classifier = [self.decision(self._features(texts), labels, self._features)]
 
     def class_probabilities(self, texts: pd.Series, classes: int) -> np.ndarray:
         """See `lib.backbones.contract.TextClassifier.class_probabilities`."""

@@ -141,8 +141,7 @@ class Plan:
         named = extras()
         for name in self.study.extensions:  # the extra of a shipped study has its name
             if str((place := Path(name)).parent) == SHIPPED:
-                packages = named.get(place.name.replace("_", "-"), [])
-                yield from ((package, f"extensions: {name}") for package in packages)
+                yield from ((package, f"extensions: {name}") for package in named.get(place.name.replace("_", "-"), []))
         for run in self.runs:
             if run.backbone.quantized:
                 yield "bitsandbytes", f"quantization of the backbone of {run.id.model}"
