@@ -145,9 +145,7 @@ class Work(BaseSettings):
         Raises:
             pydantic.ValidationError: a setting is unknown or its value wrong, by itself or together with the others.
         """
-        if not settings:
-            return self
-        return Work.model_validate(laid_over(self.model_dump(exclude_unset=True), settings))
+        return Work.model_validate(laid_over(self.model_dump(exclude_unset=True), settings)) if settings else self
 
     @property
     def keep(self) -> Sequence[str]:

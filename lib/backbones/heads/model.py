@@ -238,6 +238,5 @@ class TaskModel(PreTrainedModel):
             backbone: the model without a head, derived from the base of all models of that backbone.
         """
         base: type[PreTrainedModel] = backbone.__bases__[-1]  # type: ignore[assignment]  # as the argument says
-        name = f"{base.base_model_prefix.capitalize()}For{cls.__name__}"
         members = {"backbone_class": backbone, "__doc__": cls.__doc__, "__module__": cls.__module__}
-        return type(name, (cls, base), members)
+        return type(f"{base.base_model_prefix.capitalize()}For{cls.__name__}", (cls, base), members)
