@@ -97,10 +97,8 @@ def measure(model: PreTrainedModel, out: Path, documents: Sequence[Sequence[int]
     for name, rows in found.items():
         changed = int((_given(np.array(rows), model.config) != _given(true, model.config)).any(axis=1).sum())
         interval = binomtest(changed, len(rows)).proportion_ci(CONFIDENCE, method="wilson")
-        difference, share = (
-            np.abs(np.array(rows) - true).max(),
-            f"{100 * interval.low:.2f} to {100 * interval.high:.2f}",
-        )
+        difference = np.abs(np.array(rows) - true).max()
+        share = f"{100 * interval.low:.2f} to {100 * interval.high:.2f}"
         measured.append((name, f"{len(rows) / seconds[name]:.1f}", f"{difference:.1g}", changed, share))
     return pd.DataFrame(measured, columns=COLUMNS)
 

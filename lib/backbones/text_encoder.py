@@ -169,6 +169,4 @@ def _enclosing(core: Tokenizer) -> tuple[list[int], list[int]]:
     """Return the tokens that a tokeniser puts before and behind every text."""
     encoding = core.encode("a")
     own = [number for number, special in enumerate(encoding.special_tokens_mask) if not special]
-    if not own:
-        return encoding.ids, []
-    return encoding.ids[: own[0]], encoding.ids[own[-1] + 1 :]
+    return (encoding.ids[: own[0]], encoding.ids[own[-1] + 1 :]) if own else (encoding.ids, [])

@@ -12,6 +12,5 @@ def derive_seed(purpose: str, *key: int | str) -> int:
 
     Different purposes or keys give independent seeds, on every platform and in every process.
     """
-    text = "\x1f".join([purpose, *map(repr, key)])
-    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    digest = hashlib.blake2b("\x1f".join([purpose, *map(repr, key)]).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1

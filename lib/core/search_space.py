@@ -28,8 +28,7 @@ def variant_name(settings: Mapping[str, Setting]) -> str:
 
     Settings are sorted by their dotted names; without settings the name is empty.
     """
-    parts = (f"{short_name(place)}-{spelled(value)}" for place, value in sorted(settings.items()))
-    return "+".join(parts)
+    return "+".join(f"{short_name(place)}-{spelled(value)}" for place, value in sorted(settings.items()))
 
 
 def short_name(place: str) -> str:

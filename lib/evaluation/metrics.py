@@ -45,8 +45,7 @@ def classification_metrics(labels: ArrayLike, probabilities: ArrayLike, label_na
     _check(labels, probabilities, len(label_names))
 
     ranking = np.argsort(-probabilities, axis=1, kind="stable")  # [n, C], best class first
-    predictions = ranking[:, 0]
-    metrics = decision_metrics(labels, predictions, label_names)
+    metrics = decision_metrics(labels, ranking[:, 0], label_names)
     metrics["mean_confidence"] = probabilities.max(axis=1).mean()
     metrics["mean_entropy"] = entr(probabilities).sum(axis=1).mean()
     for k in (3, 5):

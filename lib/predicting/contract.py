@@ -46,9 +46,8 @@ class Reader(ABC):
 
     def __init__(self, folder: Path, settings: ReaderSettings) -> None:
         self.folder, self.settings = folder, settings
-        self.task = TASKS.load(settings.task.kind, "task").Task(
-            settings.task, labels=settings.labels, seed=settings.seed
-        )
+        kind = TASKS.load(settings.task.kind, "task").Task
+        self.task = kind(settings.task, labels=settings.labels, seed=settings.seed)
         self.task.restore(settings.state)
         self.labels = self.task.labels
 

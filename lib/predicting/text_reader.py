@@ -20,9 +20,8 @@ class TextReader(Reader):
         super().__init__(folder, settings)
         if max_tokens is not None:
             raise ConfigError(f"max_tokens = {max_tokens}, but {folder} reads whole texts. Leave it out.")
-        self.backbone = BACKBONES.load(settings.backbone.kind, "backbone").Backbone(
-            settings.backbone, seed=settings.seed
-        )
+        kind = BACKBONES.load(settings.backbone.kind, "backbone").Backbone
+        self.backbone = kind(settings.backbone, seed=settings.seed)
         self.backbone.sets = settings.task.label_form == "set"
         self.backbone.load(folder)
 

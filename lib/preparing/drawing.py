@@ -147,8 +147,7 @@ def _drawn_splits(
     if balance:
         groups = [_balanced(group, labels, split.seed, balance) for group in groups]
     if held_out is None:
-        rest_share = round(split.validation + split.test, 12)
-        train, rest = _halves(groups[0], labels, names, rest_share, split.seed, sets)
+        train, rest = _halves(groups[0], labels, names, round(split.validation + split.test, 12), split.seed, sets)
         test_share = split.test / (split.validation + split.test)
     else:
         train, rest = groups

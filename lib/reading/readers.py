@@ -163,11 +163,8 @@ def read_records(
                 logger.warning("%s: dropped %d documents with characters that cannot be decoded", path, dropped)
             if repaired.total():
                 found = ", ".join(f"{name} {count}" for name, count in repaired.items())
-                what = (
-                    "spans that overran their text, touched others or had no character"
-                    if label_set is None
-                    else ("labels that a document has more than once")
-                )
+                spans = "spans that overran their text, touched others or had no character"
+                what = spans if label_set is None else "labels that a document has more than once"
                 logger.warning("%s: %s: %s", path, what, found)
             if rows == blank and dialect.document == "line":
                 what = "holds no document" if rows == 0 else f"all {rows} texts are empty"

@@ -228,8 +228,7 @@ def paired_predictions(grid: pd.DataFrame) -> Paired:
     predictions = np.reshape([run["prediction"].to_numpy() for run in runs], (-1, len(folders), len(runs[0])))
     labels, documents = runs[0]["label"].to_numpy(), pd.factorize(runs[0].index)[0]
     if has_sets(in_order[0]):
-        metric = grid["score"].iloc[0]
-        return PairedPredictions.of_sets(models, labels, predictions, classes, metric, runs=distinct)
+        return PairedPredictions.of_sets(models, labels, predictions, classes, grid["score"].iloc[0], runs=distinct)
     return PairedPredictions(models, labels, predictions, documents, classes, runs=distinct)
 
 

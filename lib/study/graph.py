@@ -200,8 +200,7 @@ class Graph:
 
     def tokenizer_of(self, model: str, entry: str) -> str:
         """Return the name of the tokeniser of a model for a corpus or dataset."""
-        named = self.experiment.models[model].tokenizer or self.corpus(entry).tokenizer
-        return named or self.shared_tokenizers[0]
+        return self.experiment.models[model].tokenizer or self.corpus(entry).tokenizer or self.shared_tokenizers[0]
 
     @functools.cached_property
     def shared_tokenizers(self) -> list[str]:

@@ -38,8 +38,7 @@ SCRATCH = "scratch"
 def _start(values: Any) -> Any:
     """Return a typed start, so that an error is reported for the form that was meant, and not for every form."""
     if isinstance(values, dict):
-        kind = WordVectorsStart if "word_vectors" in values else ForeignStart
-        return kind.model_validate(values)
+        return (WordVectorsStart if "word_vectors" in values else ForeignStart).model_validate(values)
     if values is None or values == SCRATCH or isinstance(values, ForeignStart | WordVectorsStart):
         return values
     raise ValueError(f"expected '{SCRATCH}', {{folder: ...}}, {{repository: ...}} or {{word_vectors: ...}}")
@@ -146,9 +145,7 @@ class Work(BaseSettings):
         Raises:
             pydantic.ValidationError: a setting is unknown or its value wrong, by itself or together with the others.
         """
-        if not settings:
-            return self
-        return Work.model_validate(laid_over(self.model_dump(exclude_unset=True), settings))
+        return Work.model_validate(laid_over(self.model_dump(exclude_unset=True), settings)) if settings else self
 
     @property
     def keep(self) -> Sequence[str]:

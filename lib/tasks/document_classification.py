@@ -78,11 +78,7 @@ class DocumentClassification(contract.Task):
         return classification_metrics(labels, probabilities, self.labels)
 
     def frame(
-        self,
-        ids: Sequence[str],
-        labels: Sequence[Any],
-        probabilities: np.ndarray,
-        groups: Mapping[str, Sequence[Any]],
+        self, ids: Sequence[str], labels: Sequence[Any], probabilities: np.ndarray, groups: Mapping[str, Sequence[Any]]
     ) -> pd.DataFrame:
         """Return the predictions, see `class_predictions`."""
         return class_predictions(ids, labels, probabilities, groups)

@@ -109,11 +109,7 @@ class Task(DocumentClassification):
         return probabilities >= self._chosen
 
     def frame(
-        self,
-        ids: Sequence[str],
-        labels: Sequence[Any],
-        probabilities: np.ndarray,
-        groups: Mapping[str, Sequence[Any]],
+        self, ids: Sequence[str], labels: Sequence[Any], probabilities: np.ndarray, groups: Mapping[str, Sequence[Any]]
     ) -> pd.DataFrame:
         """See the base; `label` and `prediction` are the classes in order, `probabilities` one number per class."""
         import pandas as pd

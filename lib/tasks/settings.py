@@ -101,7 +101,6 @@ def _lacks_model(kind: str, head: str) -> bool:
     kinds = BACKBONES.kinds()
     if kind not in kinds or not BACKBONES.is_folder(kind) or BACKBONES.has(kind, head):
         return False
-    is_shared = any(find_spec(f"{package}.{head}") for package in packages("lib.backbones.heads"))
-    if is_shared:
+    if any(find_spec(f"{package}.{head}") for package in packages("lib.backbones.heads")):
         return bool(BACKBONES.settings(kind).own_heads)
     return any(BACKBONES.has(other, head) for other in kinds)

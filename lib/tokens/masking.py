@@ -237,8 +237,7 @@ class MlmCollator:
         """
         batch = pad_examples(examples, self._pad_token_id)
         # No position stands before the first token's, so it could not be predicted there.
-        start = int(self._at_previous)
-        pairs = [self._masker(e["input_ids"], e["epoch"], e["index"], start=start) for e in examples]
+        pairs = [self._masker(e["input_ids"], e["epoch"], e["index"], start=int(self._at_previous)) for e in examples]
         masked, labels = zip(*pairs, strict=True)
         length = batch["input_ids"].shape[1]
         batch["input_ids"], _ = pad_ids(masked, length, self._pad_token_id)

@@ -78,8 +78,7 @@ def stride_of(tokens: Dataset) -> float | None:
 
 def sorted_by_length(tokens: Dataset) -> Dataset:
     """Return a split with its longest documents first, which reduces padding, and shows a lack of memory at once."""
-    order = np.argsort(-np.asarray(tokens["length"]), kind="stable")
-    return tokens.select(order, keep_in_memory=True)
+    return tokens.select(np.argsort(-np.asarray(tokens["length"]), kind="stable"), keep_in_memory=True)
 
 
 def share_longer(tokens: Dataset, reach: int | None) -> float:
@@ -90,8 +89,7 @@ def share_longer(tokens: Dataset, reach: int | None) -> float:
     if reach is None:
         return 0.0
     texts = [tokens.data.column(name) for name in ("input_ids", "pair_ids") if name in tokens.column_names]
-    lengths = np.maximum.reduce([pc.list_value_length(text).to_numpy() for text in texts])
-    return float((lengths > reach).mean())
+    return float((np.maximum.reduce([pc.list_value_length(text).to_numpy() for text in texts]) > reach).mean())
 
 
 class TokenDataset(torch.utils.data.Dataset[dict[str, Any]]):

@@ -148,8 +148,7 @@ def seal(checkpoint: Path) -> None:
 def error_in(checkpoint: Path) -> str | None:
     """Return the error in a checkpoint, None if it is valid."""
     try:
-        manifest = _manifest(checkpoint)
-        differing = [name for name, digest in manifest.items() if file_digest(checkpoint / name) != digest]
+        differing = [name for name, digest in _manifest(checkpoint).items() if file_digest(checkpoint / name) != digest]
     except OSError as error:
         return f"its {Path(error.filename).name} cannot be read ({error.strerror})"
     except ValueError as error:
@@ -291,8 +290,7 @@ def refuse_other_number(checkpoint: Path, remedy: str) -> None:
 
 def write_state(checkpoint: Path, progress: Progress, others: dict[str, Any]) -> None:
     """Write the progress of a training run, and other values by name, to a checkpoint."""
-    state = {"progress": asdict(progress)} | others
-    (checkpoint / STATE).write_text(json.dumps(state), encoding="utf-8")
+    (checkpoint / STATE).write_text(json.dumps({"progress": asdict(progress)} | others), encoding="utf-8")
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:

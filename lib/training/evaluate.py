@@ -46,8 +46,7 @@ def evaluate(run: RunSettings, out: str | Path, work: str | Path | None = None, 
         predictions.to_parquet(staged / PREDICTIONS, index=False)
         write_record(record, staged, code)
         folders.move_to_out(staged)
-    scores = [f"{name} {value:.4f}" for name, value in record.metrics.items() if value is not None]
-    logger.info("%s", ", ".join(scores))
+    logger.info("%s", ", ".join(f"{name} {value:.4f}" for name, value in record.metrics.items() if value is not None))
 
 
 @contextlib.contextmanager

@@ -217,8 +217,7 @@ class RunFolders:
         if self._staged is not None:
             os.close(self._staged)
         self._staged = os.open(staged, os.O_RDONLY)
-        settings = self.run.model_dump(mode="json")
-        write_text(staged / CONFIG, mapping_text(settings))
+        write_text(staged / CONFIG, mapping_text(self.run.model_dump(mode="json")))
         return staged
 
     def _check(self, staged: Path) -> None:
@@ -309,9 +308,8 @@ class RunFolders:
             return False
         record, settings = read_record(self.out), read_mapping(self.out / CONFIG)
         own = json.loads(self.run.model_dump_json())
-        differing = [
-            name for name in own.keys() | settings.keys() if name != "execution" and own.get(name) != settings.get(name)
-        ]
+        compared = (own.keys() | settings.keys()) - {"execution"}
+        differing = [name for name in compared if own.get(name) != settings.get(name)]
         differing += ["code"] * (record.code != self.code) + ["inputs"] * (record.parents != self.parents)
         if differing:
             names = ", ".join(sorted(differing))

@@ -86,7 +86,6 @@ class History:
         self.peak_memory_mb = distributed.largest(self.measured_peak())
         # The recipe's rate is that of a part with multiplier 1, or follows from the part with the largest one.
         part = max(rates, key=lambda name: (self.multipliers[name] == 1, self.multipliers[name]))
-        rate = rates[part] / self.multipliers[part] if self.multipliers[part] else 0.0
         row = {
             "epoch": int(epoch) if epoch.is_integer() else round(epoch, 6),
             "step": step,
@@ -94,7 +93,7 @@ class History:
             "tokens_per_second": (tokens - self.tokens_before) / seconds,
             "peak_memory_mb": self.peak_memory_mb,
             "train_loss": loss,
-            "learning_rate": rate,
+            "learning_rate": rates[part] / self.multipliers[part] if self.multipliers[part] else 0.0,
         }
         if any(multiplier != 1 for multiplier in self.multipliers.values()):
             row |= {f"learning_rate_{name}": rates[name] for name in rates}
@@ -119,8 +118,7 @@ class History:
         return history[[*first, *sorted(set(history) - set(first))]]
 
     def _elapsed(self) -> float:
-        running = time.perf_counter() - self._running_since if self._running_since is not None else 0.0
-        return self.seconds + running
+        return self.seconds + (time.perf_counter() - self._running_since if self._running_since is not None else 0.0)
 
 
 def peak_memory_mb() -> float:

@@ -86,8 +86,7 @@ def _groups(model: PreTrainedModel, weight_decay: float) -> dict[tuple[str, floa
     decayed = set(get_parameter_names(model, [nn.LayerNorm], UNDECAYED))
     groups: dict[tuple[str, float], list[str]] = {}
     for name in trained(model):
-        decay = weight_decay if name in decayed else 0.0
-        groups.setdefault((_part(model, name), decay), []).append(name)
+        groups.setdefault((_part(model, name), weight_decay if name in decayed else 0.0), []).append(name)
     return groups
 
 
@@ -126,9 +125,8 @@ def make_schedule(optimizer: Optimizer, recipe: Recipe, steps: int) -> LRSchedul
         Smith and Topin 2018, "Super-Convergence", for `one_cycle`; torch's own, with its defaults.
     """
     if recipe.schedule == "cosine":
-        return get_cosine_with_min_lr_schedule_with_warmup(
-            optimizer, warmup_steps(recipe, steps), steps, min_lr_rate=recipe.min_lr_ratio
-        )
+        warmup = warmup_steps(recipe, steps)
+        return get_cosine_with_min_lr_schedule_with_warmup(optimizer, warmup, steps, min_lr_rate=recipe.min_lr_ratio)
     lowest = recipe.min_lr_ratio * ONE_CYCLE_RISE  # as a share of the initial rate
     # torch divides by the lengths of rise and fall, which are rising - 1 and total - rising.
     rising = recipe.warmup_ratio * steps

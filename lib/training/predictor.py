@@ -363,8 +363,7 @@ def require_finite(output: PredictionOutput, ids: Sequence[str], where: object) 
     Raises:
         RunError: a document, one of `ids`, has such ones; `where` names all of them.
     """
-    arrays = output.predictions if isinstance(output.predictions, tuple) else (output.predictions,)
-    for array in arrays:
+    for array in output.predictions if isinstance(output.predictions, tuple) else (output.predictions,):
         rows = np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))
         if len(rows):
             raise RunError(

@@ -86,8 +86,7 @@ class Trackers(Observer):
         if execution.report_to:
             self.folder.mkdir(exist_ok=True)
         if "tensorboard" in execution.report_to:
-            tensorboard = importlib.import_module("torch.utils.tensorboard")
-            self.writer = tensorboard.SummaryWriter(self.folder / "tensorboard")
+            self.writer = importlib.import_module("torch.utils.tensorboard").SummaryWriter(self.folder / "tensorboard")
             self.writer.add_text("run", self.run.model_dump_json(indent=2))
             self.writer.add_text("model", trainer.model.config.to_json_string())
         if "wandb" in execution.report_to:

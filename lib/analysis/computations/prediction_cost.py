@@ -92,6 +92,5 @@ def prediction_cost(predict: Callable[[Sequence[str]], object], texts: Sequence[
         latencies.append(1000 * (time.perf_counter() - begun))
     # A quantile that was measured, not one between two.
     p50, p99 = np.quantile(latencies, [0.5, 0.99], method="higher")
-    speed = len(texts) / float(np.median(seconds))
-    named = {"documents": len(texts), "documents_per_second": speed}
+    named = {"documents": len(texts), "documents_per_second": len(texts) / float(np.median(seconds))}
     return named | {"latency_p50_ms": float(p50), "latency_p99_ms": float(p99)}

@@ -27,9 +27,8 @@ class Embeddings(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id)
-        self.token_type_embeddings = (
-            nn.Embedding(config.type_vocab_size, config.hidden_size) if config.type_vocab_size else None
-        )
+        types = config.type_vocab_size
+        self.token_type_embeddings = nn.Embedding(types, config.hidden_size) if types else None
         learned = config.position_embedding_type == "learned"
         self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size) if learned else None
         sinusoidal = config.position_embedding_type == "sinusoidal"

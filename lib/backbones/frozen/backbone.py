@@ -34,8 +34,7 @@ class Backbone(LogisticBackbone, contract.TextClassifier):
         self.require_classes(labels)
         if (settings := self.parameters.terms()) is not None:
             self.terms = _vectorizer(settings).fit(texts)
-        features = self._features(texts)
-        self.classifier = [self.decision(features, labels, self._features)]
+        self.classifier = [self.decision(self._features(texts), labels, self._features)]
 
     def class_probabilities(self, texts: pd.Series, classes: int) -> np.ndarray:
         """See `lib.backbones.contract.TextClassifier.class_probabilities`."""
@@ -76,9 +75,7 @@ class Backbone(LogisticBackbone, contract.TextClassifier):
         """Return the features of texts [n, F], dense without TF-IDF."""
         vectors = np.hstack([each.of(texts.tolist()) for each in self.vectors.values()])
         self.featureless = float((vectors == 0).all(axis=1).mean())
-        if self.terms is None:
-            return vectors
-        return sparse.hstack([self.terms.transform(texts), vectors], format="csr")
+        return vectors if self.terms is None else sparse.hstack([self.terms.transform(texts), vectors], format="csr")
 
 
 def _vectorizer(settings: BackboneSettings) -> Any:

@@ -92,8 +92,7 @@ def pool_cls(states: Tensor, mask: Tensor) -> Tensor:
     Returns:
         [B, D].
     """
-    first = mask.int().argmax(dim=1)
-    return states[torch.arange(len(states), device=states.device), first]
+    return states[torch.arange(len(states), device=states.device), mask.int().argmax(dim=1)]
 
 
 def pool_mean(states: Tensor, mask: Tensor) -> Tensor:
@@ -114,8 +113,7 @@ def pool_min(states: Tensor, mask: Tensor) -> Tensor:
 
 def pool_mean_step(states: Tensor, mask: Tensor, step: int) -> Tensor:
     """Return the mean over every `step`-th real token, from the first on (equation 2.12); as in `pool_cls`."""
-    rank = mask.cumsum(dim=1) - 1
-    return pool_mean(states, mask & (rank % step == 0))
+    return pool_mean(states, mask & ((mask.cumsum(dim=1) - 1) % step == 0))
 
 
 def pooling(name: str, step: int) -> Callable[[Tensor, Tensor | None], Tensor]:
@@ -240,6 +238,5 @@ class TaskModel(PreTrainedModel):
             backbone: the model without a head, derived from the base of all models of that backbone.
         """
         base: type[PreTrainedModel] = backbone.__bases__[-1]  # type: ignore[assignment]  # as the argument says
-        name = f"{base.base_model_prefix.capitalize()}For{cls.__name__}"
         members = {"backbone_class": backbone, "__doc__": cls.__doc__, "__module__": cls.__module__}
-        return type(name, (cls, base), members)
+        return type(f"{base.base_model_prefix.capitalize()}For{cls.__name__}", (cls, base), members)

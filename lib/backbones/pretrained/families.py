@@ -132,19 +132,14 @@ _EAGER = replace(
 )
 
 FAMILIES: dict[str, Family] = {
-    "llama": _BY_CAUSALITY,
-    "mistral": _BY_CAUSALITY,
-    "qwen2": _BY_CAUSALITY,
-    "qwen3": _BY_CAUSALITY,
+    **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3"), _BY_CAUSALITY),
     # It ignores `is_causal`. Opened, its windows reach half as far to either side as before to the left.
     "gemma3_text": Family(
         {"causal": {"use_bidirectional_attention": False}, "bidirectional": {"use_bidirectional_attention": True}},
         queries="q_proj",
         keys="k_proj",
     ),
-    "olmo2": _BY_CAUSALITY,
-    "olmo3": _BY_CAUSALITY,
-    "granite": _BY_CAUSALITY,
+    **dict.fromkeys(("olmo2", "olmo3", "granite"), _BY_CAUSALITY),
     # Its capped scores exist in its plain attention only, and are no products of queries and keys.
     "gemma2": replace(_BY_CAUSALITY, eager_only=True, queries=None, keys=None),
     "smollm3": _BY_CAUSALITY,
@@ -166,12 +161,8 @@ FAMILIES: dict[str, Family] = {
         widening=4,
         attention_dropout="attn_pdrop",
     ),
-    "bert": _BERT,
-    "ernie": _BERT,
-    "roberta": _ROBERTA,
-    "xlm-roberta": _ROBERTA,
-    "camembert": _ROBERTA,
-    "data2vec-text": _ROBERTA,
+    **dict.fromkeys(("bert", "ernie"), _BERT),
+    **dict.fromkeys(("roberta", "xlm-roberta", "camembert", "data2vec-text"), _ROBERTA),
     "distilbert": replace(
         _BERT,
         switches={"bidirectional": {}},

@@ -75,8 +75,7 @@ class PretrainedBackboneModel(ReadsTokens, PretrainedBackbonePreTrainedModel):
         """The modules before the first block: word embeddings, and others in some families."""
         family, modules = self.config.family, dict(self.inner.named_modules())
         around = [path.partition(".")[0] for path in (family.words, family.positions) if path]
-        names = dict.fromkeys([*around, family.projection])
-        parts = [modules[name] for name in names if name in modules]
+        parts = [modules[name] for name in dict.fromkeys([*around, family.projection]) if name in modules]
         return parts[0] if len(parts) == 1 else nn.ModuleList(parts)
 
     @property

@@ -257,9 +257,8 @@ class Settings(ArchitectureSettings):
         size = self.architecture
         width, heads = size["hidden_size"], size["num_attention_heads"]
         keys = size.get("num_key_value_heads") or heads
-        return (
-            2 * width * self._head_size * (heads + keys) + (2 + self._family.gated) * width * size["intermediate_size"]
-        )
+        feed_forward = (2 + self._family.gated) * width * size["intermediate_size"]
+        return 2 * width * self._head_size * (heads + keys) + feed_forward
 
     @property
     def _head_size(self) -> int:
@@ -272,7 +271,5 @@ class Settings(ArchitectureSettings):
         width, heads = size["hidden_size"], size["num_attention_heads"]
         attended = 2 * heads * self._head_size * self.keys_per_query(tokens)
         words = size.get("embedding_size") or width
-        dense = width if "dense" in self._family.head else 0
-        return size["num_hidden_layers"] * (self._weights_of_block + attended) + predicted_share * words * (
-            dense + (size.get("vocab_size") or VOCABULARY)
-        )
+        scored = (width if "dense" in self._family.head else 0) + (size.get("vocab_size") or VOCABULARY)
+        return size["num_hidden_layers"] * (self._weights_of_block + attended) + predicted_share * words * scored

@@ -82,9 +82,8 @@ class Mixer(ComputesByKernels):
             states: [B, N, D], the real ones of each row first.
             real: [B, N], true at real tokens; None = all real.
         """
-        gate, mixed, steps = self.in_proj(states).split(
-            [self.inner_size, self.inner_size + 4 * self.state_size, 2 * self.heads], dim=2
-        )
+        sizes = [self.inner_size, self.inner_size + 4 * self.state_size, 2 * self.heads]
+        gate, mixed, steps = self.in_proj(states).split(sizes, dim=2)
         # Sums over many tokens: in float32 in mixed precision, too, and the scan whatever the type of the weights. Only
         # Triton kernels take operands of products in the type of the projections.
         operands = gate.dtype if self.by_triton(gate.unflatten(2, (-1, self.head_size)), self.state_size) else None

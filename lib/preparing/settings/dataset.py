@@ -66,8 +66,7 @@ class Dataset(Preparation, Documents):
     @property
     def description(self) -> TextDescription:
         """The settings that the description of its texts reads."""
-        labels = self.labels if self.label_form == "class" else None
-        return TextDescription(labels=labels, near_copies=self.near_copies)
+        return TextDescription(labels=self.labels if self.label_form == "class" else None, near_copies=self.near_copies)
 
     @property
     def texts(self) -> Texts:

@@ -157,8 +157,7 @@ class SearchFigure(SearchSettings, FigureSettings):
         width = CELL_INCHES[0] * columns + AROUND_INCHES[0]
         height = CELL_INCHES[1] * rows + AROUND_INCHES[1] + LINE_INCHES * len(named)
         figure = Figure(figsize=(width * len(datasets), height * len(of_rows) + SCALE_INCHES), layout="constrained")
-        panels = figure.subplots(len(of_rows), len(datasets), squeeze=False)
-        for dataset, below in zip(datasets, panels.T, strict=True):
+        for dataset, below in zip(datasets, figure.subplots(len(of_rows), len(datasets), squeeze=False).T, strict=True):
             found, label = scores.loc[dataset], scope.quantity(self.column, self.stage, dataset).label
             # Variants follow each other as the settings do, the last of which runs fastest.
             maps = [found.iloc[start : start + rows * columns] for start in range(0, len(found), rows * columns)]

@@ -179,8 +179,7 @@ class SignificanceTable(ComparisonSettings, TableSettings):
         shown = frame[order].dropna(axis="columns", how="all")
         said = f"Smallest true difference that one test without correction shows with a chance of {100 * POWER:.0f} %"
         shows = f"{said}, by the median variance of the comparisons: {'; '.join(powers)}."
-        notes = [*_note(self, frame), *interval_notes(grid, self.confidence), shows]
-        return Table(shown, columns, " ".join(notes))
+        return Table(shown, columns, " ".join([*_note(self, frame), *interval_notes(grid, self.confidence), shows]))
 
 
 def _power(dataset: str, compared: pd.DataFrame, settings: SignificanceTable) -> str:
@@ -250,8 +249,7 @@ class AnswerTable(ComparisonSettings, TableSettings):
                 }
             )
         columns = {"f1": Column(scope.quantity("f1", self.stage).label, 2), **interval_columns(self.confidence)}
-        notes = interval_notes(grid, self.confidence)
-        note = " ".join([*_answer_note(comparisons), *notes])
+        note = " ".join([*_answer_note(comparisons), *interval_notes(grid, self.confidence)])
         return Table(pd.DataFrame(rows), columns, note, headlines=[*filter(None, sentences)])
 
 

@@ -171,9 +171,8 @@ class StageTable(TableSettings):
                 form = Column(each.difference_label(f"against {other}"), each.decimals, signed=True)
                 yield other, _once(values.loc[apart] - values.loc[other], made + made.loc[other]), form
             else:
-                percent = relative_cost(scope, column, group, apart, group[-1], other).loc[dataset]
                 form = Column(f"{each.label.partition(' [')[0]} against {other} [%]", 1, signed=True)
-                yield other, percent.to_frame(), form
+                yield other, relative_cost(scope, column, group, apart, group[-1], other).loc[dataset].to_frame(), form
 
 
 def _runs(scope: Scope, stage: str, quantities: Sequence[Quantity]) -> pd.DataFrame:

@@ -79,8 +79,7 @@ def verify(results: str, code: str, plan: Plan | None = None) -> Verified:
         damaged += [str(folder)] if left else []
         if not archived:
             problems += _read(record, changes, digest)
-            known = [each.code for each in reversed(changes)] + [record.code]
-            edits = [since(code) for code in known if code]
+            edits = [since(code) for code in [*(each.code for each in reversed(changes)), record.code] if code]
             problems += edits[0] if edits and all(edits) else []
         if problems:
             differing[str(folder)] = differing.get(str(folder), []) + problems
@@ -93,8 +92,7 @@ def verify(results: str, code: str, plan: Plan | None = None) -> Verified:
     mixed = {str(folder): words for folder, record in records.items() if (words := record.mixed)}
     sets = Counter(record.instruction_set for record in records.values() if record.instruction_set)
     latest = {str(folder): accepted[str(folder)][-1] for folder in records if str(folder) in accepted}
-    others = other_versions(records)
-    return Verified(len(records), differing, damaged, missing, others, mixed, sets, +unknown, latest)
+    return Verified(len(records), differing, damaged, missing, other_versions(records), mixed, sets, +unknown, latest)
 
 
 class _Manifest(BaseModel):

@@ -103,8 +103,7 @@ class Paths:
 
     def is_made(self, place: str) -> bool:
         """Return whether a rule makes a tokeniser, word vectors or a download at `place`."""
-        made = (f"{self.results}/tokenizers/", f"{self.results}/word_vectors/", f"{self.resources}/")
-        return place.startswith(made)
+        return place.startswith((f"{self.results}/tokenizers/", f"{self.results}/word_vectors/", f"{self.resources}/"))
 
     def downloads(self, kind: str, repository: str, revision: str, *path: str) -> str:
         """Return the folder of `models`, `tokenizers`, `texts` or `vocabularies` of a repository, or a file in it.

@@ -141,8 +141,7 @@ class Plan:
         named = extras()
         for name in self.study.extensions:  # the extra of a shipped study has its name
             if str((place := Path(name)).parent) == SHIPPED:
-                packages = named.get(place.name.replace("_", "-"), [])
-                yield from ((package, f"extensions: {name}") for package in packages)
+                yield from ((package, f"extensions: {name}") for package in named.get(place.name.replace("_", "-"), []))
         for run in self.runs:
             if run.backbone.quantized:
                 yield "bitsandbytes", f"quantization of the backbone of {run.id.model}"
@@ -305,10 +304,9 @@ class Plan:
     def searches(self, section: str) -> list[tuple[str, str, str]]:
         """Return each stage that searches by `section` for others, with the models and datasets of its searches."""
         stages = self.experiment.stages
-        sources = dict.fromkeys(stage.settings_from for stage in stages.values() if stage.settings_from)
         return [
             (name, model, dataset)
-            for name in sources
+            for name in dict.fromkeys(stage.settings_from for stage in stages.values() if stage.settings_from)
             if stages[name].search == section
             for dataset in stages[name].data
             for model in self.graph.owners(name, dataset)

@@ -60,14 +60,13 @@ class Report:
             return [self.corpora.documents(dataset, split) for dataset, _, split in scope["documents"]]
         if "word_vectors" in scope:
             return [self.corpora.word_vectors(name, seed or 0) for name, seed in scope["word_vectors"]]
-        folds = scope.get("folds", {})
         shown = {
             (stage, owner, each)
             for stage, datasets in scope["stages"]
             for owners in scope["owners"][stage].values()
             for dataset, owner in owners.items()
             if dataset in datasets
-            for each in folds.get(dataset, [dataset])
+            for each in scope.get("folds", {}).get(dataset, [dataset])
         }
         shown |= {
             (earlier, owner, dataset)
