@@ -37,7 +37,8 @@ def main(argv: program.Argv = None) -> None:
     command = parser.parse_args(argv).command
     if not command:
         parser.error("no command. Expected a program and its arguments.")
-    call = preloaded.start([*MODULES, *(axis.module(kind, part) for axis, part in PARTS for kind in axis.kinds())])
+    kinds = [axis.module(kind, part) for axis, part in PARTS for kind in axis.kinds()]
+    call = preloaded.start([*MODULES, *kinds])
     if call is not None:
         call.run()
         return

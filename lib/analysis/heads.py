@@ -57,7 +57,8 @@ def draw(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:
     layers = [part for model in families for _, part in frame[frame["model"] == model].groupby("layer")]
     with matplotlib.style.context(STYLE):
         width, height = PANEL_INCHES
-        figure = Figure(figsize=(2 * width + 2.4, max(height, BAR_INCHES * len(layers) + 1)), layout="constrained")
+        size = (2 * width + 2.4, max(height, BAR_INCHES * len(layers) + 1))
+        figure = Figure(figsize=size, layout="constrained")
         axes, bars = figure.subplots(1, 2)
         _draw_types(axes, frame, families)
         _draw_targets(bars, layers, frame)
@@ -107,7 +108,8 @@ def _draw_types(axes: Axes, frame: pd.DataFrame, families: Mapping[str, str]) ->
                 part["entropy_share"], part["distance_share"], marker, color=colour, markerfacecolor=fill,
                 markersize=5, gid=f"{model}, {'positional' if positional else 'other'}", clip_on=False,
             )  # fmt: skip
-    axes.set(xlim=(0, 1), ylim=(0, max(1.1, 1.08 * frame["distance_share"].max())))
+    top = max(1.1, 1.08 * frame["distance_share"].max())
+    axes.set(xlim=(0, 1), ylim=(0, top))
     for text, x, y in (("local", 0.02, 0.02), ("mixed", 0.02, LOCAL_DISTANCE + 0.02), ("global", 0.91, 0.02)):
         axes.text(x, y, text, color="0.35", fontsize=7, va="bottom", rotation=90 if text == "global" else 0)
     axes.set_xlabel("entropy of a row, share of the greatest possible")

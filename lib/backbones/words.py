@@ -22,7 +22,8 @@ class Embeddings(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return the states [B, N, D] that enter the first layer, of numbers [B, N] or word embeddings [B, N, D]."""
-        return self.dropout(self.layer_norm(self.word_embeddings(tokens) if tokens.dim() == 2 else tokens))
+        states = self.word_embeddings(tokens) if tokens.dim() == 2 else tokens
+        return self.dropout(self.layer_norm(states))
 
 
 class Rows:

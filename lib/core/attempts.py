@@ -103,7 +103,8 @@ def last_heartbeat(attempt: Path) -> Heartbeat | None:
     # `os.walk` passes over folders that the process removes meanwhile; `rglob` raises an error before Python 3.13.
     folders = [Path(folder) for folder, _, files in os.walk(attempt) if HEARTBEAT in files]
     inside = [beat for folder in folders if (beat := read_heartbeat(folder))]
-    return own.model_copy(update={"updated": max(beat.updated for beat in [own, *inside] if beat.state == "running")})
+    updated = max(beat.updated for beat in [own, *inside] if beat.state == "running")
+    return own.model_copy(update={"updated": updated})
 
 
 def is_alive(attempt: Path) -> bool:

@@ -255,7 +255,8 @@ def differing_files(folder: str | Path, record: RunRecord, below: str = "") -> l
         below: how the names of the files begin that are compared.
     """
     values = json.loads((Path(folder) / RUN).read_text(encoding="utf-8"))
-    problems = [] if values.get("digest") in (None, _digest_of_fields(values)) else [f"{RUN} has changed since the run"]
+    is_unchanged = values.get("digest") in (None, _digest_of_fields(values))
+    problems = [] if is_unchanged else [f"{RUN} has changed since the run"]
     if record.imported is None and CONFIG not in record.files:
         problems.append(f"{RUN} does not name {CONFIG}, which every run leaves")
     gone = [name for name in missing_files(folder, record) if name.startswith(below)]

@@ -103,7 +103,8 @@ def faithfulness(
 
 def _words(text: str) -> list[tuple[int, int]]:
     """Return the begin and end of each word with the signs after it [W]; together they are the text."""
-    return list(itertools.pairwise([0, *[match.start() for match in _WORD.finditer(text)][1:], len(text)]))
+    starts = [0, *[match.start() for match in _WORD.finditer(text)][1:]]
+    return list(itertools.pairwise([*starts, len(text)]))
 
 
 def _segments(text: str) -> list[tuple[int, int]]:

@@ -277,7 +277,8 @@ class Estimate:
             return 1.0
         if self._squared_half_width(least) <= squared:
             return least
-        return math.exp(brentq(lambda at: self._squared_half_width(math.exp(at)) - squared, math.log(least), 0.0))
+        exponent = brentq(lambda at: self._squared_half_width(math.exp(at)) - squared, math.log(least), 0.0)
+        return math.exp(exponent)
 
     def of_extremes(self, level: float) -> float:
         """Return the share of extreme classes in the square of a half-width of a difference."""
@@ -377,7 +378,8 @@ class PairedPredictions(Paired):
 
         def count(found: np.ndarray) -> Counts:
             classes, named = np.append(self.labels, found), np.append(self.labels, found) >= 0
-            return Counts.of(shape, documents, classes.clip(0), np.tile(found == self.labels, 2) & named, named)
+            right = np.tile(found == self.labels, 2) & named
+            return Counts.of(shape, documents, classes.clip(0), right, named)
 
         return [[count(found) for found in of_seed] for of_seed in self.predictions]
 
@@ -481,7 +483,8 @@ def smallest_difference(
         _quantile(level, documents - 1) ** 2 * of_documents
     )
     given_models = of_documents if of_documents_given_models is None else of_documents_given_models
-    half = np.sqrt(np.maximum(squared, _least_squared_half_width(given_models, level, documents)) + of_extremes)
+    least = _least_squared_half_width(given_models, level, documents)
+    half = np.sqrt(np.maximum(squared, least) + of_extremes)
     deviation = max(math.sqrt(of_seeds + of_documents), np.finfo(float).tiny)
 
     def lacking(difference: float) -> float:

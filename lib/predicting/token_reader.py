@@ -54,7 +54,8 @@ class TokenReader(Reader):
         changes: dict[str, object] = {"device": "cpu" if where.type == "cpu" else "auto"}
         if batch_size is not None and limit < WHOLE:
             changes["micro_batch_tokens"] = batch_size * limit
-        settings = settings.model_copy(update={"execution": settings.execution.model_copy(update=changes)})
+        execution = settings.execution.model_copy(update=changes)
+        settings = settings.model_copy(update={"execution": execution})
         model = _opened(folder, config, settings, self.task)
         set_kernels(model, settings.execution.kernels)
         if settings.execution.kernels == "auto":

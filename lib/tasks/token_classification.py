@@ -73,7 +73,8 @@ class Task(contract.Task):
         is_labelled = labels.ne(IGNORED)
         most = max(1, int(is_labelled.sum(dim=1).max()))
         places = is_labelled.int().argsort(dim=1, descending=True, stable=True)[:, :most]
-        return None, logits.gather(1, places[:, :, None].expand(-1, -1, logits.shape[-1])), labels.gather(1, places)
+        kept = logits.gather(1, places[:, :, None].expand(-1, -1, logits.shape[-1]))
+        return None, kept, labels.gather(1, places)
 
     def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
         """Return `classification_metrics` over the labelled tokens, and two further scores.

@@ -174,7 +174,8 @@ class NextTokenCollator:
             DataError: an example has no token.
         """
         batch = pad_examples(examples, self._pad_token_id)
-        return batch | {"labels": at_previous(batch["input_ids"].masked_fill(batch["attention_mask"] == 0, IGNORED))}
+        tokens = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, IGNORED)
+        return batch | {"labels": at_previous(tokens)}
 
 
 def at_previous(labels: torch.Tensor) -> torch.Tensor:

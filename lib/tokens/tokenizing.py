@@ -211,7 +211,8 @@ def tokenize_dataset(
             if lost := written.labels - written.labelled:
                 logger.warning("%s: %d of %d labels have no token: cut off, or dropped", source, lost, written.labels)
             written.coverage.check(source)
-            statistics[split] = _describe(split_lengths, 2 * max_tokens if separately else max_tokens, written)
+            limit = 2 * max_tokens if separately else max_tokens
+            statistics[split] = _describe(split_lengths, limit, written)
     write_json(lengths, statistics)
 
 

@@ -87,7 +87,8 @@ def encode(encoder: TextEncoder, splits: Mapping[str, Path], kept: Path) -> dict
     for split, file in splits.items():
         texts = pd.read_parquet(file, columns=["text"])["text"].tolist()
         with tqdm(total=len(texts), desc=split, unit=" documents", disable=None) as bar:
-            found[digest(texts)] = in_parts(partial(_part, encoder, kept, bar), texts, encoder.width)
+            read = partial(_part, encoder, kept, bar)
+            found[digest(texts)] = in_parts(read, texts, encoder.width)
     return found
 
 

@@ -363,7 +363,8 @@ def require_finite(output: PredictionOutput, ids: Sequence[str], where: object) 
     Raises:
         RunError: a document, one of `ids`, has such ones; `where` names all of them.
     """
-    for array in output.predictions if isinstance(output.predictions, tuple) else (output.predictions,):
+    arrays = output.predictions if isinstance(output.predictions, tuple) else (output.predictions,)
+    for array in arrays:
         rows = np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))
         if len(rows):
             raise RunError(

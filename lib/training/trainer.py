@@ -272,7 +272,8 @@ class Trainer(Predictor):
     def _add_gradients(self, batch: Batch) -> torch.Tensor:
         """Add the gradients of a micro-batch that is not empty, and return its loss; see `training_step`."""
         extra = batch.get(self.task.extra_input) if self.task.extra_input else None
-        outputs = self.model(**{name: value for name, value in batch.items() if name != self.task.extra_input})
+        inputs = {name: value for name, value in batch.items() if name != self.task.extra_input}
+        outputs = self.model(**inputs)
         loss = outputs.loss
         if extra is not None:
             loss = self.task.loss(loss, outputs.logits, extra, batch["num_items_in_batch"])

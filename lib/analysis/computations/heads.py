@@ -75,7 +75,8 @@ def rows_of(maps: np.ndarray, special: np.ndarray, window: int) -> dict[str, np.
     heads, tokens, _ = maps.shape
     query, key = np.arange(tokens)[:, None], np.arange(tokens)[None, :]
     distance = np.abs(query - key)
-    entropy = -(maps * np.log(maps, out=np.zeros_like(maps), where=maps > 0)).sum(axis=2)
+    logarithms = np.log(maps, out=np.zeros_like(maps), where=maps > 0)
+    entropy = -(maps * logarithms).sum(axis=2)
     adjacent = np.full((2, heads, tokens), np.nan)
     adjacent[0, :, 1:] = np.diagonal(maps, -1, axis1=1, axis2=2)
     adjacent[1, :, :-1] = np.diagonal(maps, 1, axis1=1, axis2=2)

@@ -172,7 +172,8 @@ class Settings(OwnSettings):
 
     def products_per_token(self, tokens: int, predicted_share: float) -> float:
         """See `BackboneSettings.products_per_token`."""
-        block = self._weights_of_block + 2 * (self.attention_size or self.hidden_size) * self.keys_per_query(tokens)
+        width = self.attention_size or self.hidden_size
+        block = self._weights_of_block + 2 * width * self.keys_per_query(tokens)
         return self.num_hidden_layers * block + predicted_share * self.hidden_size * VOCABULARY
 
     def state_numbers(self, tokens: int) -> int | None:

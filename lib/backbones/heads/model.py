@@ -92,7 +92,8 @@ def pool_cls(states: Tensor, mask: Tensor) -> Tensor:
     Returns:
         [B, D].
     """
-    return states[torch.arange(len(states), device=states.device), mask.int().argmax(dim=1)]
+    first = mask.int().argmax(dim=1)
+    return states[torch.arange(len(states), device=states.device), first]
 
 
 def pool_mean(states: Tensor, mask: Tensor) -> Tensor:
@@ -113,7 +114,8 @@ def pool_min(states: Tensor, mask: Tensor) -> Tensor:
 
 def pool_mean_step(states: Tensor, mask: Tensor, step: int) -> Tensor:
     """Return the mean over every `step`-th real token, from the first on (equation 2.12); as in `pool_cls`."""
-    return pool_mean(states, mask & ((mask.cumsum(dim=1) - 1) % step == 0))
+    rank = mask.cumsum(dim=1) - 1
+    return pool_mean(states, mask & (rank % step == 0))
 
 
 def pooling(name: str, step: int) -> Callable[[Tensor, Tensor | None], Tensor]:

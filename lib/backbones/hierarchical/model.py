@@ -34,7 +34,8 @@ class HierarchicalModel(ReadsTokens, HierarchicalPreTrainedModel):
 
     def __init__(self, config: HierarchicalConfig) -> None:
         super().__init__(config)
-        self.encoder = TextEncoding.on(BACKBONES.load(config.parameters.encoder.kind, "model").Model)(config.inner())
+        of_tokens = BACKBONES.load(config.parameters.encoder.kind, "model").Model
+        self.encoder = TextEncoding.on(of_tokens)(config.inner())
         self.post_init()
 
     @property
@@ -80,7 +81,8 @@ class HierarchicalModel(ReadsTokens, HierarchicalPreTrainedModel):
     def _vectors(self, values: Tensor, mask: Tensor | None) -> Tensor:
         """Return the vectors of some segments [G, D]; arguments as `Documents.read` returns them."""
         given = {"input_ids" if values.dim() == 2 else "inputs_embeds": values}
-        return self.encoder.pool(self.encoder.base_model(attention_mask=mask, **given).last_hidden_state, mask)
+        states = self.encoder.base_model(attention_mask=mask, **given).last_hidden_state
+        return self.encoder.pool(states, mask)
 
     def _vectors_read_again(self, values: Tensor, mask: Tensor | None) -> Tensor:
         """Return the result of `_vectors`, which the backward pass computes again.
@@ -94,7 +96,8 @@ class HierarchicalModel(ReadsTokens, HierarchicalPreTrainedModel):
 
 def weight_parts(backbone: PreTrainedModel) -> dict[str, list[nn.Module]]:
     """Return the modules of each part of the weights: those of the encoder of the segments."""
-    return BACKBONES.load(backbone.config.parameters.encoder.kind, "model").weight_parts(backbone.encoder.base_model)
+    kind = backbone.config.parameters.encoder.kind
+    return BACKBONES.load(kind, "model").weight_parts(backbone.encoder.base_model)
 
 
 Model = HierarchicalModel

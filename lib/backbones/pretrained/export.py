@@ -134,7 +134,8 @@ def target(folder: Path, *, encoder: bool = False) -> Target:
         head, reason = head_names(config), None
     if reason:
         raise ConfigError(f"{missing}: {type(model).__name__} {reason}. Load it after `import lib`, or {ENCODER}.")
-    return Target(auto, inner, {OWN: prefix} | head, HEADS[found], config.parameters.quantized)
+    names = {OWN: prefix} | head
+    return Target(auto, inner, names, HEADS[found], config.parameters.quantized)
 
 
 def head_names(config: PretrainedBackboneConfig) -> dict[str, str]:
@@ -157,7 +158,8 @@ def _renamed(weights: Mapping[str, Tensor], aim: Target) -> dict[str, Tensor]:
     norm, decoder = (aim.names.get(f"head.{part}") for part in ("layer_norm", "decoder"))
     if f"{norm}.bias" in found and not getattr(aim.config, "norm_bias", True):
         # ModernBERT's norm has no bias; the one of ours moves through the decoder into its bias.
-        found[f"{decoder}.bias"] = found[f"{decoder}.bias"] + found[f"{decoder}.weight"] @ found.pop(f"{norm}.bias")
+        moved = found[f"{decoder}.weight"] @ found.pop(f"{norm}.bias")
+        found[f"{decoder}.bias"] = found[f"{decoder}.bias"] + moved
     return found
 
 
@@ -190,7 +192,8 @@ def _require_equal(own: PreTrainedModel, theirs: nn.Module, folder: Path) -> Non
     """Refuse a model that computes other results on a batch of two texts, one of them shorter."""
     config = own.config
     tokens = min(TOKENS, config.parameters.longest() or TOKENS)
-    ids = torch.randint(config.vocab_size, (2, tokens), generator=torch.Generator().manual_seed(0))
+    draws = torch.Generator().manual_seed(0)
+    ids = torch.randint(config.vocab_size, (2, tokens), generator=draws)
     ids[0] = torch.arange(tokens) % config.vocab_size  # special tokens are often the first ones
     if config.pad_token_id is not None:
         ids[ids == config.pad_token_id] = (config.pad_token_id + 1) % config.vocab_size

@@ -47,7 +47,8 @@ def scan(inputs: Tensor, log_decay: Tensor, write: Tensor, read: Tensor, chunk_s
     for decay, new in zip(whole.unbind(1)[:-1], taken.unbind(1)[:-1], strict=True):
         states.append(decay * states[-1] + new)
     handed_on = torch.einsum("bchps,bcqs->bchqp", torch.stack(states, 1), read)
-    return (inside + handed_on * passed.exp().transpose(2, 3)[..., None]).transpose(2, 3).flatten(1, 2)[:, :length]
+    outputs = inside + handed_on * passed.exp().transpose(2, 3)[..., None]
+    return outputs.transpose(2, 3).flatten(1, 2)[:, :length]
 
 
 def _chunks(rows: Tensor, size: int) -> Tensor:

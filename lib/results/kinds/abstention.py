@@ -84,5 +84,6 @@ def _over_seeds(outcomes: pd.DataFrame) -> dict[str, float]:
     of_seeds = (stdtrit(seeds - 1, 0.975) * outcomes.std() / np.sqrt(seeds)).fillna(0)
     for name in ("decided", "wrong"):
         for end, sign in ((f"{name}_low", -1), (f"{name}_high", 1)):
-            means[end] = np.clip(means[name] + sign * np.hypot(means[end] - means[name], of_seeds[name]), 0, 100)
+            reach = np.hypot(means[end] - means[name], of_seeds[name])
+            means[end] = np.clip(means[name] + sign * reach, 0, 100)
     return means.to_dict()

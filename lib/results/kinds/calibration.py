@@ -68,7 +68,8 @@ class CalibrationFigure(FigureSettings):
             above.set_title(scope.title(dataset))
             runs = grid[grid["dataset"] == dataset].groupby("row")["folder"]
             made = [row for row in styles if row in runs.groups]
-            _draw_models(above, below, {row: _calibration(list(runs.get_group(row)), self) for row in made}, styles)
+            found = {row: _calibration(list(runs.get_group(row)), self) for row in made}
+            _draw_models(above, below, found, styles)
         panels[0, 0].set(ylabel="test accuracy [%]", ylim=(-3, 103))
         panels[1, 0].set(ylabel="documents [%]", ylim=(0, None))
         return figure
