@@ -99,7 +99,7 @@ def mean_curve(features: Any, labels: np.ndarray) -> tuple[Polynomial, int]:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     parser = options.parser(__doc__)
-    parser.add_argument("--data", default="../shared/data", metavar="FOLDER", help="of the corpora (../shared/data)")
+    parser.add_argument("--data", required=True, metavar="FOLDER", help="of the corpora, with the files of CORPORA")
     parser.add_argument("--encoder", required=True, metavar="FOLDER", help="of a published encoder")
     options.measure(parser, label_forecast, argv)
 

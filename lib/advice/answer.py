@@ -142,11 +142,12 @@ def facts(own: OwnTexts, lengths: np.ndarray, limits: Sequence[int]) -> list[str
     test = own.splits.get("test") or round(HELD_OUT * own.documents)  # without labels: that they would have
     shown = smallest_difference(0.0, DISAGREEMENT / test, 1, test, LEVEL, POWER) or 1.0 if test > 1 else 1.0
     least = f"no difference below {100 * shown:.0f} points" if shown <= DISAGREEMENT else "no difference"
+    more = "; `split: {folds: 5}` tests each document once" if shown > DISAGREEMENT and own.labelled else ""
     cut = [(limit, *map(share, lost(lengths, limit))) for limit in limits]
     losses = "; ".join(f"{limit:,} loses {text} ({of_documents} of documents)" for limit, text, of_documents in cut)
     return [
         f"{documents}. {test:,} test documents can show {least} between two given models (power {POWER:g}, if they "
-        "disagree on a fifth).",
+        f"disagree on a fifth){more}.",
         f"Tokens: median {np.median(lengths):,.0f}, 95 % have at most {np.quantile(lengths, 0.95):,.0f}, the longest "
         f"has {lengths.max():,}. Text that is lost by cutting: {losses}.",
     ]

@@ -91,6 +91,7 @@ def test_advice_answers_first_and_plans_then(answer, encoder):
     documents, length, found = [line for line in text.splitlines() if line.startswith("- ")][:3]
     assert documents.startswith("- 100 documents (80 train, 10 validation, 10 test) of 2 classes (no: 66, yes: 34). ")
     assert "10 test documents can show no difference" in documents
+    assert documents.endswith("; `split: {folds: 5}` tests each document once.")
     assert "the longest has 119. Text that is lost by cutting: 64 loses " in length
     assert length.endswith("128 loses 0.0 % (0.0 % of documents); 256 loses 0.0 % (0.0 % of documents).")
     assert "Language: 'en' in " in found
