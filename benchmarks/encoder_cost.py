@@ -152,9 +152,7 @@ def lfm2(encoder: Encoder) -> nn.Module:
 def mamba(encoder: Encoder) -> nn.Module:
     """Return transformers' Mamba with its reference scan, a token after the other, in one direction."""
     config = MambaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=encoder.hidden_size,
-        num_hidden_layers=state_space_layers(encoder),
+        vocab_size=VOCABULARY, hidden_size=encoder.hidden_size, num_hidden_layers=state_space_layers(encoder)
     )
     return Called(MambaModel(config), lambda model, ids: model(input_ids=ids, use_cache=False).last_hidden_state)
 
@@ -248,13 +246,7 @@ def _gated_width(encoder: Encoder) -> int:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     parser = options.parser(
-        __doc__,
-        on_device=True,
-        encoders=ENCODERS,
-        encoder={},
-        lengths=ENCODER_LENGTHS,
-        seconds=6.0,
-        minutes=1.0,
+        __doc__, on_device=True, encoders=ENCODERS, encoder={}, lengths=ENCODER_LENGTHS, seconds=6.0, minutes=1.0
     )
     options.measure(parser, lambda encoder, **rest: encoder_cost(encoder=Encoder(**encoder), **rest), argv)
 

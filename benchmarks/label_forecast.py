@@ -64,6 +64,7 @@ def label_forecast(*, data: str, encoder: str) -> pd.DataFrame:
             for size in SIZES:
                 file = drawn(labels, Size(size), SEED)
                 found = learning_curve(QuickRow(row, 0, 0, False, *learnt(features, file)), labels[file], np.inf)
+                assert found is not None, "a file has documents enough"
                 about, low, high, shown = documents_needed(*found.largest(), size)
                 more = np.arange(1, min(MOST * size, reach - size) + 1)
                 gained = more[curve(np.log(size + more)) - curve(np.log(size)) >= GAIN]
@@ -93,7 +94,8 @@ def mean_curve(features: Any, labels: np.ndarray) -> tuple[Polynomial, int]:
             known, asked = learnt(features, shuffled[:size], shuffled[most:])
             model = LogisticRegression(C=USUAL, max_iter=1000).fit(known, labels[shuffled[:size]])
             found.append((np.log(size), f1_score(labels[shuffled[most:]], model.predict(asked), average="macro")))
-    return Polynomial.fit(*np.transpose(found), 4), most
+    logarithms, scores = np.transpose(found)
+    return Polynomial.fit(logarithms, scores, 4), most
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -22,12 +22,7 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
-from transformers import (
-    BertConfig,
-    BertForMaskedLM,
-    BertForSequenceClassification,
-    PreTrainedModel,
-)
+from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, PreTrainedModel
 
 from benchmarks import options
 from benchmarks.compared import IN_ADDITION_TO_THE_GRID
