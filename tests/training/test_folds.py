@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 from expected_statistics import difference_interval
 from run_records import note_predictions
+from scipy.special import expit, logit
+from scipy.stats import t
 from sklearn.metrics import f1_score
 
 from lib.core.errors import DataError
@@ -66,6 +68,10 @@ def test_pooled_tables(tmp_path):
     scores, difference = made["score_intervals"], made["significance"].iloc[0]
     assert scores["f1"].tolist() == pytest.approx(f1.mean(axis=(1, 2)))
     assert scores[["dataset", "documents", "seeds"]].to_numpy().tolist() == [["texts", 61, 3], ["texts", 61, 1]]
+    without = [f1_score(np.delete(labels, n), np.delete(pairs[0], n), average="macro") for n in range(61)]
+    mean, spread = f1[1].mean() / 100, np.sqrt(60 / 61 * np.square(without - np.mean(without)).sum())
+    reach = t.ppf(0.975, 60) * spread / (mean * (1 - mean)) * np.array([-1, 1])
+    assert scores.loc[1, ["low", "high"]].tolist() == pytest.approx(100 * expit(logit(mean) + reach), abs=1e-9)
     assert made["classes_texts"].loc[:1, ["words_f1", "pairs_f1"]].T.to_numpy() == pytest.approx(f1.mean(axis=1))
     given = (np.eye(2, dtype=bool)[np.array(each)] for each in (labels, pairs, words))
     ends = difference_interval(*given, [slice(0, 1), slice(1, 2)], 0.95)
