@@ -1,6 +1,6 @@
 """The contract of attention mechanisms: shapes, padding, random draws.
 
-Shapes: B batch, H heads, N tokens, d head width.
+Shapes: B batch, H heads, N tokens, d head width, D width of the states.
 """
 
 from abc import ABC, abstractmethod
@@ -67,6 +67,7 @@ class Attention(ComputesByKernels, ABC):
         parameters: typed parameters of the mechanism's kind.
         num_heads: H.
         head_size: d.
+        width: D, for mechanisms that read the states.
         layer: index of the layer; with the seed, it is the key of every random draw.
         seed: seed of the run.
         dropout: probability of dropping an attention weight in training.
@@ -90,6 +91,7 @@ class Attention(ComputesByKernels, ABC):
         parameters: MechanismSettings,
         num_heads: int,
         head_size: int,
+        width: int | None = None,
         layer: int,
         seed: int,
         dropout: float = 0.0,
@@ -103,6 +105,7 @@ class Attention(ComputesByKernels, ABC):
         self.settings = parameters  # a module has a method `parameters`
         self.num_heads = num_heads
         self.head_size = head_size
+        self.width = width
         self.layer = layer
         self.seed = seed
         self.dropout = dropout
@@ -119,6 +122,7 @@ class Attention(ComputesByKernels, ABC):
         value: Tensor,
         attention_mask: Tensor | None = None,
         *,
+        states: Tensor | None = None,
         padding_is_finite: bool = False,
     ) -> Tensor:
         """Attend from every query to the real keys of its row.
@@ -128,6 +132,7 @@ class Attention(ComputesByKernels, ABC):
             key: [B, H, N, d]; the same tensor as `query` if the mechanism shares the two.
             value: [B, H, N, d].
             attention_mask: [B, N], 1 = real token; None = all real.
+            states: input of the layer [B, N, D], for mechanisms that read it, and for no others.
             padding_is_finite: whether padding holds neither inf nor nan, and nobody reads its outputs. Most mechanisms
                 then need not clear it, which saves passes over memory, and no bit of a real token changes.
 
@@ -135,34 +140,38 @@ class Attention(ComputesByKernels, ABC):
             [B, H, N, d] in the type of `value`; zeros at padding, or whatever is finite if `padding_is_finite`.
 
         Raises:
-            ValueError: the mask is not [B, N], there are more tokens than the mechanism reads, or a mechanism that
-                shares queries and keys gets two tensors.
+            ValueError: the mask is not [B, N], there are more tokens than the mechanism reads, a mechanism that
+                shares queries and keys gets two tensors, or one that reads the states gets none.
         """
         self.check_length(query.shape[2])
+        if (states is None) != (self.settings.reads() == "heads"):
+            raise ValueError(f"{self.settings.kind} reads {self.settings.reads()}. Pass states only if it reads them.")
+        further = () if states is None else (states,)
         if self.settings.shares_query_and_key and key is not query:
             raise ValueError(f"{self.settings.kind} has one projection: pass the same tensor as query and key.")
         attend = self._attend_exactly if self.is_exact_at(query) else self.attend
         if attention_mask is None:
-            return attend(query, key, value, None).to(value.dtype)
+            return attend(query, key, value, None, *further).to(value.dtype)
         expected = (query.shape[0], query.shape[2])
         if attention_mask.shape != expected:
             raise ValueError(f"attention_mask has shape {tuple(attention_mask.shape)}; expected [B, N] = {expected}.")
         real = attention_mask.bool()
         if self.hides_padding(query):
-            return self.attend(query, key, value, real).to(value.dtype)
+            return self.attend(query, key, value, real, *further).to(value.dtype)
         if padding_is_finite and not self.needs_clean_padding:
-            return attend(query, key, value, real).to(value.dtype)
+            return attend(query, key, value, real, *further).to(value.dtype)
         clean = without_padding(query, real)
         key = clean if key is query else without_padding(key, real)
-        output = attend(clean, key, without_padding(value, real), real)
+        further = tuple(without_padding(each[:, None], real)[:, 0] for each in further)
+        output = attend(clean, key, without_padding(value, real), real, *further)
         return without_padding(output, real).to(value.dtype)
 
     def weights(self, query: Tensor, key: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Return the N x N matrix that `forward` applies to the values, without dropout.
 
-        Every mechanism is linear in the values, so its outputs for the columns of the identity are the columns of this
-        matrix, even if it never forms the matrix. It is for inspection: memory is quadratic in N, and the time is N / d
-        times that of `forward`.
+        Where outputs are linear in the values, those for the columns of the identity are the columns of this matrix,
+        even if a mechanism never forms it. It is for inspection: memory is quadratic in N, and the time is N / d times
+        that of `forward`.
 
         Args:
             query: [B, H, N, d].
@@ -174,8 +183,10 @@ class Attention(ComputesByKernels, ABC):
             real tokens sum to 1, or slightly less if a normaliser has an `eps`. Rows and columns of padding are zeros.
 
         Raises:
-            ValueError: as `forward`.
+            ValueError: as `forward`; or the mechanism is not linear in the values, or reads the states.
         """
+        if not self.settings.linear_in_values or self.settings.reads() != "heads":
+            raise ValueError(f"{self.settings.kind}: its outputs are no sums of values by weights of queries and keys.")
         precision = torch.promote_types(query.dtype, torch.float32)
         length, width = query.shape[2:]
         columns = torch.eye(length, -(-length // width) * width, dtype=precision, device=query.device)
@@ -243,7 +254,7 @@ class Attention(ComputesByKernels, ABC):
         return False
 
     @abstractmethod
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None, *states: Tensor) -> Tensor:
         """Compute the outputs of the mechanism.
 
         Args:
@@ -252,6 +263,8 @@ class Attention(ComputesByKernels, ABC):
             key: as `query`.
             value: as `query`.
             real: [B, N], true at real tokens; None = all real. A row may have none.
+            states: input of the layer [B, N, D], likewise, if the mechanism reads it; without them, its method may have
+                no such argument.
 
         Returns:
             [B, H, N, d], finite; values at padding are discarded unless `hides_padding`.

@@ -130,7 +130,7 @@ def _check(entry: _Entry) -> None:
         problem = f"{name}: {parameters.kind} has"
         if parameters.shares_query_and_key:
             raise ConfigError(f"{problem} one projection for queries and keys, a published model two.")
-        if parameters.is_learned:
+        if parameters.is_learned or parameters.reads() != "heads":
             raise ConfigError(f"{problem} weights of its own, which would never be trained.")
         if interval := getattr(parameters, "redraw_interval", 0):
             raise ConfigError(f"{name}: redraw_interval = {interval}, but a foreign model tells no step. Set it to 0.")
@@ -252,7 +252,8 @@ def _attend_by_held(
     where, name = type(module).__name__, mechanism.settings.name()
     _refuse_beyond_padding(where, name, module, asked)
     query, key, value = _rows(where, name, query, key, value, attention_mask, asked.get("scaling"))
-    output = mechanism(query, query if mechanism.settings.shares_query_and_key else key, value, attention_mask)
+    seen = {} if mechanism.settings.reads() == "heads" else {"states": module.__dict__.pop("states")}
+    output = mechanism(query, query if mechanism.settings.shares_query_and_key else key, value, attention_mask, **seen)
     return output.transpose(1, 2).contiguous(), None
 
 

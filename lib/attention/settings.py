@@ -9,6 +9,8 @@ from lib.core.errors import ConfigError
 from lib.core.kinds import Axis, KindSettings
 
 Kernels = Literal["auto", "torch", "triton"]
+Reads = Literal["heads", "both", "states"]
+"""Input of a mechanism: queries, keys and values; the states that they are projected from as well; or these alone."""
 
 EXPECTED = "Expected one mechanism, or a list that repeats over the layers, such as [window-w16-g0, sdpa]"
 """End of a message about a wrong `mechanism`."""
@@ -35,6 +37,12 @@ class MechanismSettings(KindSettings):
     Positions are counted over real tokens, so that padding stays exact."""
     is_learned: ClassVar[bool] = False
     """Whether the mechanism has trainable weights, so that it must be part of the model."""
+    linear_in_values: ClassVar[bool] = True
+    """Whether its outputs are linear in the values, so that it has weights to look at; not if it normalises them."""
+
+    def reads(self) -> Reads:
+        """Return what it reads of a layer."""
+        return "heads"
 
     def longest(self) -> int | None:
         """Return the maximum length of a text in tokens; None = any."""

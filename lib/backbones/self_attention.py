@@ -15,9 +15,10 @@ from lib.backbones.positions import alibi_slopes, rotate
 class SelfAttention(nn.Module):
     """Project to queries, keys and values, let the mechanism mix them, project back.
 
-    A mechanism that shares queries and keys gets one projection for both. Keys and values may have fewer heads than
-    queries (Ainslie et al. 2023, "GQA"), and may be projected from a narrow latent that both share (DeepSeek-AI 2024,
-    "DeepSeek-V2", section 2.1.2; here rotary positions turn the whole key, since nothing is cached).
+    A mechanism that shares queries and keys gets one projection for both; one that reads the states alone has
+    projections of its own, there and back. Keys and values may have fewer heads than queries (Ainslie et al. 2023,
+    "GQA"), and may be projected from a narrow latent that both share (DeepSeek-AI 2024, "DeepSeek-V2", section 2.1.2;
+    here rotary positions turn the whole key, since nothing is cached).
 
     Args:
         parameters: settings of the mechanism.
@@ -51,14 +52,16 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.head_size = head_size
         source, width_of_keys = kv_rank or width, (key_heads or heads) * head_size
-        self.query = nn.Linear(width, heads * head_size, bias=bias)
-        self.latent = nn.Linear(width, kv_rank, bias=False) if kv_rank else None
-        self.key = None if parameters.shares_query_and_key else nn.Linear(source, width_of_keys, bias=bias)
-        self.value = nn.Linear(source, width_of_keys, bias=bias)
-        shape = {"num_heads": heads, "head_size": head_size}
+        self.is_projected = parameters.reads() != "states"
+        if self.is_projected:
+            self.query = nn.Linear(width, heads * head_size, bias=bias)
+            self.latent = nn.Linear(width, kv_rank, bias=False) if kv_rank else None
+            self.key = None if parameters.shares_query_and_key else nn.Linear(source, width_of_keys, bias=bias)
+            self.value = nn.Linear(source, width_of_keys, bias=bias)
+        shape = {"num_heads": heads, "head_size": head_size, "width": width}
         slopes = alibi_slopes(heads) if alibi else None
         self.mechanism = build(parameters, layer=layer, seed=seed, dropout=dropout, slopes=slopes, **shape)
-        self.output = nn.Linear(heads * head_size, width, bias=bias)
+        self.output = nn.Linear(heads * head_size, width, bias=bias) if self.is_projected else nn.Identity()
 
     def forward(self, states: Tensor, attention_mask: Tensor | None, rotation: Tensor | None) -> Tensor:
         """Return the attention's output.
@@ -71,7 +74,7 @@ class SelfAttention(nn.Module):
         Returns:
             Output [B, N, D], finite at padding.
         """
-        return self.join(self.mechanism(*self.project(states, rotation), attention_mask, padding_is_finite=True))
+        return self.join(self.mix(self.project(states, rotation), states, attention_mask))
 
     def project(self, states: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries, keys and values [B, H, N, d]; queries and keys are one tensor if the mechanism shares them.
@@ -80,12 +83,19 @@ class SelfAttention(nn.Module):
             states: [B, N, D].
             rotation: cosines and sines of rotary positions [N, d / 2, 2]; None = no rotary positions.
         """
+        if not self.is_projected:
+            return (states[:, None],) * 3
         place = states.device.type
         if torch.is_autocast_enabled(place):
             states = states.to(torch.get_autocast_dtype(place))  # converts once, not in each projection
         latent = self._latent(states)
         query, key = self._queries_and_keys(states, latent, rotation)
         return query, key, for_every_head(query, self._heads(self.value(latent)))
+
+    def mix(self, rows: tuple[Tensor, Tensor, Tensor], states: Tensor, attention_mask: Tensor | None) -> Tensor:
+        """Return the mechanism's output [B, H, N, d] for what `project` made of states [B, N, D]."""
+        seen = {} if self.mechanism.settings.reads() == "heads" else {"states": states}
+        return self.mechanism(*rows, attention_mask, padding_is_finite=True, **seen)
 
     def join(self, mixed: Tensor) -> Tensor:
         """Return the output [B, N, D] from the mechanism's output [B, H, N, d]."""

@@ -18,6 +18,7 @@ from mechanism_cases import (
     REFERENCES,
     WIDTH,
     assert_close,
+    attend,
     build,
     cotangent_of,
     detached,
@@ -88,13 +89,14 @@ def test_output_and_gradients_with_padding(name, monkeypatch):
                     rows.copy_(torch.where(mask.bool()[:, None, :, None], rows, contents))
             expected = truth(mechanism, tensors, mask, cotangent)
             with torch.autograd.detect_anomaly():  # refuses a nan on the way, even one that is dropped in the end
-                actual = run(lambda *rows: mechanism(*rows, mask), tensors, cotangent)  # noqa: B023 - called at once
+                actual = run(lambda *rows: attend(mechanism, rows, mask), tensors, cotangent)  # noqa: B023 - called at once
             assert_close(actual, expected, 1e-5, of_gradients=5e-5)
             assert all((part.movedim(2, 1)[mask == 0] == 0).all() for part in actual)
             whole = detached([rows[:1] for rows in tensors], torch.float32)
             if mechanism.settings.shares_query_and_key:
                 whole = (whole[0], whole[0], whole[2])
-            assert_close(run(mechanism, whole, cotangent[:1]), [part[:1] for part in actual], 2e-5)
+            alone = run(lambda *rows: attend(mechanism, rows), whole, cotangent[:1])  # noqa: B023 - called at once
+            assert_close(alone, [part[:1] for part in actual], 2e-5)
 
 
 @every_mechanism
@@ -112,10 +114,10 @@ def test_padding_that_nobody_clears(name, monkeypatch):
             changed = [torch.where(real, *pair).requires_grad_() for pair in zip(tensors, others, strict=True)]
             if mechanism.settings.shares_query_and_key:
                 changed[1] = changed[0]
-            cleared = run(lambda *rows: mechanism(*rows, mask), tensors, cotangent * real)  # noqa: B023 - at once
+            cleared = run(lambda *rows: attend(mechanism, rows, mask), tensors, cotangent * real)  # noqa: B023 - at once
             for given in (tensors, changed):
                 output, *gradients = run(
-                    lambda *rows: mechanism(*rows, mask, padding_is_finite=True),  # noqa: B023 - called at once
+                    lambda *rows: attend(mechanism, rows, mask, padding_is_finite=True),  # noqa: B023 - called at once
                     given,
                     cotangent * real,
                 )
@@ -129,11 +131,11 @@ def test_working_block_by_block(name, monkeypatch):
     without_shortcuts(monkeypatch)
     mechanism = build(name)
     tensors, mask, cotangent = draw(mechanism, 4, 26), masks(26), cotangent_of(4, 26)
-    expected = run(lambda *rows: mechanism(*rows, mask), tensors, cotangent)
+    expected = run(lambda *rows: attend(mechanism, rows, mask), tensors, cotangent)
     for size in (1, 40):
         for limit in limits(mechanism):
             monkeypatch.setitem(limit, "cpu", size)
-        assert_close(run(lambda *rows: mechanism(*rows, mask), tensors, cotangent), expected, 1e-5)
+        assert_close(run(lambda *rows: attend(mechanism, rows, mask), tensors, cotangent), expected, 1e-5)
 
 
 @every_mechanism
@@ -144,7 +146,11 @@ def test_weights(name, monkeypatch):
     for training, length in ((False, 26), (True, 26), (True, 1)):
         mechanism = build(name).train(training)
         set_step(mechanism, 7)
-        (query, key, _), mask = draw(mechanism, 4, length, dtype=torch.float64), masks(length)
+        (query, key, *_), mask = draw(mechanism, 4, length, dtype=torch.float64), masks(length)
+        if not mechanism.settings.linear_in_values or mechanism.settings.reads() != "heads":
+            with pytest.raises(ValueError, match="no sums of values"):
+                mechanism.weights(query, key, mask)
+            continue
         weights, state = mechanism.weights(query, key, mask), torch.get_rng_state()
         columns = identity[..., :length, :length]
         expected = REFERENCES[mechanism.settings.kind].reference(mechanism, query, key, columns, mask)
@@ -176,20 +182,20 @@ def test_draws_order_and_reach(name):
     with torch.no_grad():
         for training in (True, False):
             mechanism = build(name).train(training)
-            first = mechanism(*tensors)
-            assert torch.equal(first, mechanism(*tensors))
-            assert torch.equal(first, build(name).train(training)(*tensors))
+            first = attend(mechanism, tensors)
+            assert torch.equal(first, attend(mechanism, tensors))
+            assert torch.equal(first, attend(build(name).train(training), tensors))
             mechanism.reset_features()
-            assert torch.equal(first, mechanism(*tensors))
+            assert torch.equal(first, attend(mechanism, tensors))
         assert torch.equal(state, torch.get_rng_state())
         permuted = [tensor[:, :, order] for tensor in tensors]
         if mechanism.settings.shares_query_and_key:
             permuted[1] = permuted[0]
-        follows = mechanism(*permuted).allclose(first[:, :, order], atol=1e-5)
+        follows = attend(mechanism, permuted).allclose(first[:, :, order], atol=1e-5)
     assert follows != (mechanism.settings.depends_on_positions or name in BIASED)
     if longest:
         with pytest.raises(ValueError, match=str(longest + 1)):
-            mechanism(*draw(mechanism, 1, longest + 1))
+            attend(mechanism, draw(mechanism, 1, longest + 1))
 
 
 @pytest.mark.extended
@@ -205,7 +211,7 @@ def test_other_lengths_and_widths(name, monkeypatch):
                 mechanism.settings = mechanism.settings.model_copy(update={"eps": 1e-13})
             tensors = draw(mechanism, 4, length, dtype=torch.float64)
             mask, cotangent = masks(length), cotangent_of(4, length, width)
-            actual = run(lambda *rows: mechanism(*rows, mask), tensors, cotangent)  # noqa: B023 - called at once
+            actual = run(lambda *rows: attend(mechanism, rows, mask), tensors, cotangent)  # noqa: B023 - called at once
             assert_close(actual, truth(mechanism, tensors, mask, cotangent), 1e-10)
 
 
@@ -218,20 +224,21 @@ def test_low_precision(name, monkeypatch):
         for dtype, tolerance in ((torch.bfloat16, 3e-2), (torch.float16, 4e-3)):
             mechanism = build(name)
 
-            def attend(*rows, mechanism=mechanism):
-                return mechanism(*rows, mask)
+            def masked(*rows, mechanism=mechanism):
+                return attend(mechanism, rows, mask)
 
             tensors = draw(mechanism, 4, 50, dtype=dtype)
-            assert attend(*tensors).dtype == dtype
+            assert masked(*tensors).dtype == dtype
             expected = truth(mechanism, tensors, mask, cotangent)
-            assert_close(run(attend, tensors, cotangent), expected, tolerance)
-            weights = mechanism.weights(*tensors[:2], mask)
-            with torch.autocast("cpu", dtype=dtype):
-                assert torch.equal(mechanism.weights(*tensors[:2], mask), weights)
+            assert_close(run(masked, tensors, cotangent), expected, tolerance)
+            if mechanism.settings.linear_in_values and len(tensors) == 3:
+                weights = mechanism.weights(*tensors[:2], mask)
+                with torch.autocast("cpu", dtype=dtype):
+                    assert torch.equal(mechanism.weights(*tensors[:2], mask), weights)
             whole = draw(mechanism, 4, 50)
             with torch.autocast("cpu", dtype=dtype):
-                assert attend(*whole).dtype == torch.float32
-                mixed = run(attend, whole, cotangent)
+                assert masked(*whole).dtype == torch.float32
+                mixed = run(masked, whole, cotangent)
             assert_close(mixed, truth(mechanism, whole, mask, cotangent), 3e-2)
             if not getattr(mechanism.settings, "stabilize", True):
                 continue  # the unstabilised feature map overflows, as documented
@@ -243,7 +250,7 @@ def test_low_precision(name, monkeypatch):
                 if whole[1] is not whole[0]:
                     with torch.no_grad():
                         whole[1].copy_(sign * whole[0])
-                assert all(part.isfinite().all() for part in run(attend, detached(whole, dtype), cotangent))
+                assert all(part.isfinite().all() for part in run(masked, detached(whole, dtype), cotangent))
 
 
 @pytest.mark.extended
@@ -251,20 +258,20 @@ def test_fresh_process_gives_the_same(tmp_path):
     saved = {}
     for name in EXAMPLES:
         mechanism = build(name)
-        query, key, value = (tensor.detach() for tensor in draw(mechanism, 1, 40))
-        if mechanism.settings.shares_query_and_key:
-            key = query
-        output = mechanism(query, key, value).detach()
-        saved[name] = (EXAMPLES[name], mechanism.state_dict(), (query, key, value), output)
+        tensors = detached(draw(mechanism, 1, 40), torch.float32)
+        output = attend(mechanism, tensors).detach()
+        saved[name] = (EXAMPLES[name], mechanism.state_dict(), tensors, output)
     torch.save(saved, tmp_path / "saved.pt")
     program = f"""
 import torch
 from lib.attention.contract import build
 from lib.attention.settings import MECHANISMS
 for name, (values, state, tensors, output) in torch.load({str(tmp_path / "saved.pt")!r}).items():
-    mechanism = build(MECHANISMS.parse(values), num_heads={HEADS}, head_size={WIDTH}, layer=1, seed=3).eval()
+    shape = {{"num_heads": {HEADS}, "head_size": {WIDTH}, "width": {HEADS * WIDTH}}}
+    mechanism, (query, key, value, *states) = build(MECHANISMS.parse(values), layer=1, seed=3, **shape).eval(), tensors
     for round in ("drawn", "loaded"):
-        torch.testing.assert_close(mechanism(*tensors), output, atol=1e-6, rtol=1e-6)
+        found = mechanism(query, key, value, **({{"states": states[0][:, 0]}} if states else {{}}))
+        torch.testing.assert_close(found, output, atol=1e-6, rtol=1e-6)
         mechanism.load_state_dict(state)
 """
     fresh_python(program)

@@ -30,6 +30,7 @@ def build(name, **changes):
     slopes = SLOPES if name in BIASED else None
     values = changes.pop("values", None) or (EXAMPLES | BIASED)[name]
     arguments = {"num_heads": HEADS, "head_size": WIDTH, "layer": 1, "seed": 3, "slopes": slopes} | changes
+    arguments["width"] = HEADS * arguments["head_size"]
     return contract.build(MECHANISMS.parse(values), **arguments).eval()
 
 
@@ -41,34 +42,45 @@ def without_shortcuts(monkeypatch):
 
 
 def draw(mechanism, batch, length, seed=0, dtype=torch.float32, device="cpu"):
-    """Return query, key and value, leaves that want gradients; query and key are one where they are shared."""
+    """Return query, key and value, leaves that want gradients; query and key are one where they are shared.
+
+    States [B, 1, N, D] follow, if the mechanism reads them.
+    """
     generator = torch.Generator().manual_seed(seed)
-    shape = (batch, mechanism.num_heads, length, mechanism.head_size)
-    query, key, value = (torch.randn(shape, generator=generator).to(device, dtype).requires_grad_() for _ in range(3))
-    return (query, query, value) if mechanism.settings.shares_query_and_key else (query, key, value)
+    heads, width = mechanism.num_heads, mechanism.head_size
+    shapes = [(heads, width)] * 3 + ([(1, heads * width)] if mechanism.settings.reads() != "heads" else [])
+    drawn = [torch.randn(batch, many, length, wide, generator=generator) for many, wide in shapes]
+    query, key, *others = (rows.to(device, dtype).requires_grad_() for rows in drawn)
+    return (query, query if mechanism.settings.shares_query_and_key else key, *others)
+
+
+def attend(mechanism, rows, mask=None, **others):
+    """Return the output of a mechanism for what `draw` returns."""
+    states = {"states": rows[3][:, 0]} if len(rows) > 3 else {}
+    return mechanism(*rows[:3], mask, **states, **others)
 
 
 def detached(tensors, dtype):
-    """Return copies of query, key and value in `dtype`, as new leaves; shared ones stay shared."""
-    query, key, value = tensors
-    copy = query.detach().to(dtype).requires_grad_()
-    return (
-        copy,
-        copy if key is query else key.detach().to(dtype).requires_grad_(),
-        value.detach().to(dtype).requires_grad_(),
-    )
+    """Return copies of what `draw` returns in `dtype`, as new leaves; shared ones stay shared."""
+    query, key, *others = tensors
+    copy, *others = (rows.detach().to(dtype).requires_grad_() for rows in (query, *others))
+    return (copy, copy if key is query else key.detach().to(dtype).requires_grad_(), *others)
 
 
 def run(function, tensors, cotangent):
     """Return the output and the gradients of the sum of `cotangent` times it, in float64."""
     output = function(*tensors)
-    gradients = torch.autograd.grad((output.double() * cotangent).sum(), tensors)
+    gradients = torch.autograd.grad((output.double() * cotangent).sum(), tensors, materialize_grads=True)
     return [output.detach().double(), *(gradient.double() for gradient in gradients)]
 
 
 def truth(mechanism, tensors, mask, cotangent):
     reference = REFERENCES[mechanism.settings.kind].reference
-    return run(lambda *rows: reference(mechanism, *rows, mask), detached(tensors, torch.float64), cotangent)
+    return run(
+        lambda *rows: reference(mechanism, *rows[:3], mask, *(each[:, 0] for each in rows[3:])),
+        detached(tensors, torch.float64),
+        cotangent,
+    )
 
 
 def assert_close(actual, expected, tolerance, of_gradients=None):

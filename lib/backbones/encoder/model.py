@@ -107,7 +107,7 @@ class EncoderBlock(nn.Module):
         whole block again, so nothing in it needs to be recomputed separately.
         """
         rows = self.attention.project(states, rotation)
-        mixed = self.attention.mechanism(*rows, attention_mask, padding_is_finite=True)
+        mixed = self.attention.mix(rows, states, attention_mask)
         return self.finish(states, mixed, checkpointed)
 
     def compile(self, **options: Any) -> None:

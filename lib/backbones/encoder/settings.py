@@ -71,7 +71,7 @@ class Settings(OwnSettings):
     def abilities(self) -> frozenset[Ability]:
         """See `BackboneSettings.abilities`: maps need non-negative weights; with a latent, keys have two matrices."""
         found: set[Ability] = {"states"}
-        if self.kv_rank is None:
+        if self.kv_rank is None and all(mechanism.reads() != "states" for mechanism in self.held_mechanisms):
             found.add("queries_and_keys")
         if all(mechanism.row_stochastic for mechanism in self.held_mechanisms):
             found.add("attention_maps")

@@ -46,15 +46,21 @@ def hold_mechanisms(inner: PreTrainedModel, config: PretrainedBackboneConfig) ->
             continue
         mechanism = held[layers % len(held)]
         layers += 1
-        attends.mechanism = build(
-            mechanism, num_heads=heads, head_size=width, layer=layer, seed=config.feature_seed, dropout=dropout
-        )
+        shape = {"num_heads": heads, "head_size": width, "width": config.hidden_size}
+        attends.mechanism = build(mechanism, layer=layer, seed=config.feature_seed, dropout=dropout, **shape)
+        if mechanism.reads() != "heads":
+            attends.register_forward_pre_hook(_keep_states, with_kwargs=True)
         if mechanism.shares_query_and_key:
             assert family.keys is not None  # the parameters were checked
             setattr(attends, family.keys, NoKeys(heads * width))
     if len(held) > layers:
         names = ", ".join(mechanism.name() for mechanism in held)
         raise ConfigError(f"mechanism = [{names}]: more entries than the {layers} layers without a window. Shorten it.")
+
+
+def _keep_states(attends: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Keep the input of a layer [B, N, D] for its mechanism, as an attention function does not get it."""
+    attends.states = arguments[0] if arguments else named["hidden_states"]
 
 
 def with_shared_projections(
