@@ -8,46 +8,46 @@ from abc import abstractmethod
 from typing import Any
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from lib.attention.contract import Attention
 from lib.core.randomness import derive_seed
-
-EPS = 1e-5
-"""Added to the mean square of a head's output, which divides the output."""
-
-STEPS = (0.001, 0.1)
-"""Range of the initial step sizes; at rate 1, a state forgets within some 1,000 or 10 tokens."""
+from studies.since_2023.settings import RecurrentSettings
 
 
 class Learned(Attention):
-    """Hold weights that are drawn from (kind, seed, layer), and divide outputs by the root mean square of each head."""
+    """Hold weights, each drawn from (kind, name, seed, layer), and divide outputs by the root mean square of a head."""
+
+    width: int
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
-        for name, value in self._drawn().items():
+        for name, value in self.first_weights().items():
             self.register_parameter(name, nn.Parameter(torch.empty(value.shape)))
         self.reset_features()
 
     @torch.no_grad()
     def reset_features(self) -> None:
         """Draw the first weights."""
-        for name, value in self._drawn().items():
+        for name, value in self.first_weights().items():
             self.get_parameter(name).copy_(value)
 
-    def first_weights(self, generator: Generator) -> dict[str, Tensor]:
+    def first_weights(self) -> dict[str, Tensor]:
         """Return the first weights by name, on the CPU; those of one dimension do not decay."""
         return {"gain": torch.ones(self.head_size, device="cpu")}
 
-    def normalised(self, rows: Tensor, factor: float = 1.0) -> Tensor:
-        """Return `rows` [B, H, N, d] over their root mean square, times a learned gain and `factor`."""
-        gain = self.get_parameter("gain").to(rows.dtype) * factor
-        return functional.rms_norm(rows, (self.head_size,), gain, EPS)
+    def normalised(self, rows: Tensor) -> Tensor:
+        """Return `rows` [B, H, N, d] over their root mean square, times a learned gain."""
+        return functional.rms_norm(rows, (self.head_size,), self.get_parameter("gain").to(rows.dtype), 1e-5)
 
-    def _drawn(self) -> dict[str, Tensor]:
-        seed = derive_seed(self.settings.kind, self.seed, self.layer)
-        return self.first_weights(Generator("cpu").manual_seed(seed))
+    def uniform(self, name: str, low: float, high: float, *shape: int) -> Tensor:
+        """Draw numbers from `low` to `high` for the weights called `name`."""
+        return torch.rand(shape, generator=self.generator(name), device="cpu") * (high - low) + low
+
+    def generator(self, name: str) -> torch.Generator:
+        """Return the generator of the weights called `name`."""
+        return torch.Generator("cpu").manual_seed(derive_seed(self.settings.kind, name, self.seed, self.layer))
 
 
 class Recurrent(Learned):
@@ -55,6 +55,8 @@ class Recurrent(Learned):
 
     Computed in float32 at least, also under autocast.
     """
+
+    settings: RecurrentSettings
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None, *states: Tensor) -> Tensor:
         """See `Attention.attend`."""
@@ -68,10 +70,21 @@ class Recurrent(Learned):
     def mix(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None, states: Tensor) -> Tensor:
         """Return the sums over the tokens [B, H, N, d]; arguments as of `Attention.attend`, in one type."""
 
-    def first_weights(self, generator: Generator) -> dict[str, Tensor]:
+    def first_weights(self) -> dict[str, Tensor]:
         """See `Learned.first_weights`."""
-        gate = linear(generator, 1, self.width or 0, self.num_heads * self.head_size)
-        return super().first_weights(generator) | {"gate": gate}
+        return super().first_weights() | {"gate": self.linear("gate", 1, self.width, self.num_heads * self.head_size)}
+
+    def linear(self, name: str, *shape: int) -> Tensor:
+        """Draw matrices [K, D, E] as torch draws a linear layer, for the weights called `name`."""
+        return self.uniform(name, -1, 1, *shape) / math.sqrt(shape[1])
+
+    def first_steps(self, number: int) -> Tensor:
+        """Draw the inverse softplus of steps from 0.001 to 0.1, uniform in their logarithms, as `bias`.
+
+        At rate 1, a state forgets within some 1,000 or 10 tokens.
+        """
+        drawn = self.uniform("bias", math.log(0.001), math.log(0.1), number).exp()
+        return drawn + torch.log(-torch.expm1(-drawn))
 
     def projected(self, states: Tensor, name: str) -> Tensor:
         """Return states [B, N, D] times the matrices called `name` [K, D, H e], by heads [K, B, H, N, e]."""
@@ -81,20 +94,3 @@ class Recurrent(Learned):
     def of_heads(self, name: str, rows: Tensor) -> Tensor:
         """Return the weights called `name` [K H e], to meet `rows` [K, B, H, N, e]."""
         return self.get_parameter(name).to(rows.dtype).view(-1, 1, self.num_heads, 1, rows.shape[-1])
-
-
-def linear(generator: Generator, *shape: int) -> Tensor:
-    """Return matrices [K, D, E], drawn as torch draws a linear layer."""
-    return uniform(generator, -1, 1, *shape) / math.sqrt(shape[1])
-
-
-def first_steps(generator: Generator, number: int) -> Tensor:
-    """Return the inverse softplus of step sizes, whose logarithms are uniform over `STEPS`."""
-    low, high = map(math.log, STEPS)
-    drawn = uniform(generator, low, high, number).exp()
-    return drawn + torch.log(-torch.expm1(-drawn))
-
-
-def uniform(generator: Generator, low: float, high: float, *shape: int) -> Tensor:
-    """Return numbers from `low` to `high`, on the CPU."""
-    return torch.rand(shape, generator=generator, device="cpu") * (high - low) + low

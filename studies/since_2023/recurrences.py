@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from studies.since_2023.learned import EPS, Learned
+from studies.since_2023.learned import Learned
 
 
 def text_by_text(mix: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -29,7 +29,7 @@ def text_by_text(mix: Callable[..., Tensor]) -> Callable[..., Tensor]:
             if real.any():
                 seen = states[row, real]
                 mixed = mix(weights, *(each[row][:, real] for each in heads), seen)
-                mixed = mixed / torch.sqrt(mixed.square().mean(-1, keepdim=True) + EPS) * weights["gain"]
+                mixed = mixed / torch.sqrt(mixed.square().mean(-1, keepdim=True) + 1e-5) * weights["gain"]
                 (gate,) = project(seen, weights["gate"], len(mixed))
                 output[row][:, real] = mixed * gate * torch.sigmoid(gate)
         return output

@@ -27,12 +27,14 @@ def both_ways(
         written: the other arguments of the scan, [B, H, N, ..] or [2, B, H, N, ..] for each direction: keys and values
             with zeros at padding, logarithms of decays, and the strength of a delta rule.
         own: whether the first state has taken in the token; otherwise it is S_{t-1}.
-        size: tokens of a chunk, Q, which changes no result.
+        size: the most tokens of a chunk, raised to a power of two; changes no result.
 
     Returns:
         [B, H, N, d].
     """
     key, value, log_decay, *strength = written
+    length = query.shape[2]
+    size = 1 << (min(size, length) - 1).bit_length()
     if real is not None:
         log_decay = log_decay.masked_fill(~real[:, None, :, None], 0)
 
@@ -41,7 +43,9 @@ def both_ways(
         turned = (torch.stack([first, second.flip(2)]) for first, second in pairs)
         # The state before a token is read at the last place that it has taken in, by a query that is moved there.
         reading = torch.stack([query if own else _moved(query, -1), _moved(query.flip(2), -1)])
-        outputs = scan(*(each.flatten(0, 2) for each in (reading, *turned)), size)
+        # Zeros behind a text leave a state as it is.
+        padded = (functional.pad(each.flatten(0, 2), (0, 0, 0, -length % size)) for each in (reading, *turned))
+        outputs = scan(*(each.unflatten(1, (-1, size)) for each in padded)).flatten(1, 2)[:, :length]
         before, after = outputs.unflatten(0, (2, *query.shape[:2])).unbind()
         return (before if own else _moved(before, 1)) + _moved(after, 1).flip(2)
 
@@ -67,7 +71,7 @@ class _Recomputed(torch.autograd.Function):
             return None, *torch.autograd.grad(ctx.function(*rows), rows, gradient)
 
 
-def gated_scan(query: Tensor, key: Tensor, value: Tensor, log_decay: Tensor, size: int) -> Tensor:
+def gated_scan(query: Tensor, key: Tensor, value: Tensor, log_decay: Tensor) -> Tensor:
     """Return q_t S_t of the states S_t = diag(a_t) S_{t-1} + k_t v_t^T, which begin at zero.
 
     Within a chunk, two neighbouring blocks are joined to one of twice their size again and again: the later tokens read
@@ -75,32 +79,27 @@ def gated_scan(query: Tensor, key: Tensor, value: Tensor, log_decay: Tensor, siz
     small, and no sum of logarithms loses digits to a large one.
 
     Args:
-        query: [G, N, d].
+        query: [G, C, Q, d].
         key: as `query`.
         value: as `query`.
-        log_decay: log a_t, at most 0 [G, N, d], or [G, N, 1] if all channels decay alike.
-        size: the most tokens of a chunk, raised to a power of two; changes no result.
+        log_decay: log a_t, at most 0 [G, C, Q, d], or [G, C, Q, 1] if all channels decay alike.
 
     Returns:
-        [G, N, d].
+        [G, C, Q, d].
 
     Source:
         Yang et al. 2023, "Gated Linear Attention Transformers with Hardware-Efficient Training", equations 3 and 4, and
         section 4.3. There, blocks within a chunk are all of one size, and pairs within a block are scored one by one.
     """
-    length = query.shape[1]
-    size = 1 << (min(size, length) - 1).bit_length()
-    query, key, value, decay = (_chunks(each, size) for each in (query, key, value, log_decay))
-    decay = decay.exp().unsqueeze(-2)  # [G, C, Q, 1, d], of a block from end to end
+    decay = log_decay.exp().unsqueeze(-2)  # [G, C, Q, 1, d], of a block from end to end
     reading, writing = query.unsqueeze(-2) * decay, key.unsqueeze(-2)  # decayed since, and until, a border of the block
     scores = (query * key).sum(-1)[..., None, None]  # [G, C, blocks, tokens, tokens]
     while scores.shape[2] > 1:
-        (first, last), (earlier, later) = _pairs(scores), _pairs(decay)
-        (left, right), (written, passed) = _pairs(reading), _pairs(writing)
-        above = torch.cat([first, torch.zeros_like(first)], -1)
+        pairs = (each.unflatten(2, (-1, 2)).unbind(3) for each in (scores, reading, writing, decay))
+        (first, last), (left, right), (written, passed), (earlier, later) = pairs
+        above = functional.pad(first, (0, first.shape[-1]))
         scores = torch.cat([above, torch.cat([right @ written.mT, last], -1)], -2)
-        reading = torch.cat([left, right * earlier], -2)
-        writing = torch.cat([written * later, passed], -2)
+        reading, writing = torch.cat([left, right * earlier], -2), torch.cat([written * later, passed], -2)
         decay = earlier * later
     reading, writing, decay, scores = (each.squeeze(2) for each in (reading, writing, decay, scores))
     taken = writing.mT @ value  # [G, C, d, d]
@@ -108,39 +107,32 @@ def gated_scan(query: Tensor, key: Tensor, value: Tensor, log_decay: Tensor, siz
     # Unbound at once: the gradient of an index is as long as the indexed tensor.
     for kept, new in zip(decay.mT.unbind(1)[:-1], taken.unbind(1)[:-1], strict=True):
         states.append(torch.addcmul(new, kept, states[-1]))
-    outputs = scores @ value + reading @ torch.stack(states, 1)
-    return outputs.flatten(1, 2)[:, :length]
+    return scores @ value + reading @ torch.stack(states, 1)
 
 
-def delta_scan(query: Tensor, key: Tensor, value: Tensor, log_decay: Tensor, strength: Tensor, size: int) -> Tensor:
+def delta_scan(query: Tensor, key: Tensor, value: Tensor, log_decay: Tensor, strength: Tensor) -> Tensor:
     """Return q_t S_t of the states S_t = a_t (I - b_t k_t k_t^T) S_{t-1} + b_t k_t v_t^T, which begin at zero.
 
     What a chunk writes at each token, b_t k_t r_t^T with r_t = v_t - a_t S_{t-1}^T k_t, solves a triangular system:
     r = U - W S, where S is the state before the chunk.
 
     Args:
-        query: [G, N, d].
+        query: [G, C, Q, d].
         key: as `query`, of norm 1.
         value: as `query`.
-        log_decay: log a_t, at most 0 [G, N, 1].
-        strength: b_t, from 0 to 1 [G, N, 1].
-        size: the most tokens of a chunk, which changes no result.
+        log_decay: log a_t, at most 0 [G, C, Q, 1].
+        strength: b_t, from 0 to 1 [G, C, Q, 1].
 
     Returns:
-        [G, N, d].
+        [G, C, Q, d].
 
     Source:
         Yang et al. 2024, "Parallelizing Linear Transformers with the Delta Rule over Sequence Length", section 3.2;
         with decays Yang et al. 2024, "Gated Delta Networks", section 3.3. States are transposed.
     """
-    length = query.shape[1]
-    size = min(size, length)
-    rows = (query, key, value, log_decay, strength)
-    query, key, value, log_decay, strength = (_chunks(each, size) for each in rows)
     # In float64, since sums are subtracted that one strong decay makes large.
     passed = log_decay.double().cumsum(2)
-    seen = torch.ones(size, size, dtype=torch.bool, device=query.device).tril()
-    kept = (passed - passed.mT).masked_fill(~seen, -torch.inf).to(query.dtype).exp()  # [G, C, Q, Q]
+    kept = (passed - passed.mT).clamp(max=0).to(query.dtype).exp().tril()  # [G, C, Q, Q]
     writing = key * strength
     left = writing * (passed[:, :, -1:] - passed).to(query.dtype).exp()
     since = passed.to(query.dtype).exp()
@@ -155,20 +147,9 @@ def delta_scan(query: Tensor, key: Tensor, value: Tensor, log_decay: Tensor, str
         states.append(torch.baddbmm(more, matrix, states[-1]))
     before = torch.stack(states, 1)
     residuals = solved[..., :width] - solved[..., width:] @ before
-    outputs = (query @ writing.mT * kept) @ residuals + (query * since) @ before
-    return outputs.flatten(1, 2)[:, :length]
+    return (query @ writing.mT * kept) @ residuals + (query * since) @ before
 
 
 def _moved(rows: Tensor, places: int) -> Tensor:
     """Return `rows` [.., N, d], each moved one place on, or back if `places` is -1; zeros at the end that is left."""
     return functional.pad(rows, (0, 0, places, -places))
-
-
-def _chunks(rows: Tensor, size: int) -> Tensor:
-    """Return `rows` [G, N, d] as [G, C, Q, d], with zeros behind them, which leave a state as it is."""
-    return functional.pad(rows, (0, 0, 0, -rows.shape[1] % size)).unflatten(1, (-1, size))
-
-
-def _pairs(blocks: Tensor) -> tuple[Tensor, ...]:
-    """Return the first and the second of each two neighbours among `blocks` [G, C, blocks, ..]."""
-    return blocks.unflatten(2, (-1, 2)).unbind(3)

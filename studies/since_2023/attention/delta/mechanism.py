@@ -4,15 +4,12 @@ Shapes: B batch, H heads, N tokens, d head width.
 """
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 from torch.nn.functional import normalize, softplus
 
 from studies.since_2023.attention.delta.settings import Settings
-from studies.since_2023.learned import Recurrent, first_steps, linear, uniform
+from studies.since_2023.learned import Recurrent
 from studies.since_2023.scans import both_ways, delta_scan
-
-RATES = (1, 16)
-"""Range of the first rates of decay."""
 
 
 class Mechanism(Recurrent):
@@ -31,13 +28,13 @@ class Mechanism(Recurrent):
 
     settings: Settings
 
-    def first_weights(self, generator: Generator) -> dict[str, Tensor]:
+    def first_weights(self) -> dict[str, Tensor]:
         """See `Learned.first_weights`."""
-        heads, names = self.num_heads, ("strength", *(["steps"] if self.settings.gated else []))
-        first = super().first_weights(generator)
-        first |= {name: linear(generator, 2, self.width or 0, heads) for name in names}
+        shape, number = (2, self.width, self.num_heads), 2 * self.num_heads
+        first = super().first_weights() | {"strength": self.linear("strength", *shape)}
         if self.settings.gated:
-            first |= {"bias": first_steps(generator, 2 * heads), "rate": uniform(generator, *RATES, 2 * heads).log()}
+            first |= {"steps": self.linear("steps", *shape), "bias": self.first_steps(number)}
+            first["rate"] = self.uniform("rate", 1, 16, number).log()
         return first
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None, states: Tensor) -> Tensor:

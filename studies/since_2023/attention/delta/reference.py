@@ -5,10 +5,7 @@ from torch import Tensor
 
 from studies.since_2023.recurrences import project, read, text_by_text
 
-EXAMPLES = {
-    "delta": {"kind": "delta", "chunk_size": 4},
-    "delta-gated": {"kind": "delta", "gated": True, "chunk_size": 5},
-}
+EXAMPLES = {f"delta{end}": {"kind": "delta", "gated": bool(end), "chunk_size": 4} for end in ("", "-gated")}
 
 
 @text_by_text

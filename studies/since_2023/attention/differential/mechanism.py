@@ -6,11 +6,10 @@ Shapes: B batch, H heads, N tokens, d head width.
 import math
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from lib.attention.contract import attend_densely
 from lib.core.errors import ConfigError
-from studies.since_2023.attention.differential.settings import Settings
 from studies.since_2023.learned import Learned
 
 
@@ -30,15 +29,14 @@ class Mechanism(Learned):
         ConfigError: the head width is no multiple of 4.
     """
 
-    settings: Settings
     needs_clean_padding = False
 
-    def first_weights(self, generator: Generator) -> dict[str, Tensor]:
+    def first_weights(self) -> dict[str, Tensor]:
         """See `Learned.first_weights`."""
         if self.head_size % 4:
             raise ConfigError(f"differential: heads are {self.head_size} wide. Two maps need a multiple of 4.")
-        drawn = torch.randn(4, self.head_size // 2, generator=generator, device="cpu")
-        return super().first_weights(generator) | {"factors": 0.1 * drawn}
+        drawn = torch.randn(4, self.head_size // 2, generator=self.generator("factors"), device="cpu")
+        return super().first_weights() | {"factors": 0.1 * drawn}
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None, *states: Tensor) -> Tensor:
         """See `Attention.attend`; computed in float32 at least, also under autocast."""
@@ -46,10 +44,9 @@ class Mechanism(Learned):
         with torch.autocast(value.device.type, enabled=False):
             query, key, value = (rows.to(precision) for rows in (query, key, value))
             is_first = torch.arange(self.head_size, device=query.device) // 2 % 2 == 0
-            scaled = query * 2**0.5  # the call divides by sqrt(d)
-            halves = (scaled * is_first, scaled * ~is_first)
+            halves = (query * seen * 2**0.5 for seen in (is_first, ~is_first))  # the call divides by sqrt(d)
             first, second = (attend_densely(half, key, value, real, bias=None, dropout=0.0) for half in halves)
             one, two, three, four = self.get_parameter("factors").to(precision)
             start = 0.8 - 0.6 * math.exp(-0.3 * self.layer)
             factor = (one @ two).exp() - (three @ four).exp() + start
-            return self.normalised(first - factor * second, 1 - start)
+            return self.normalised(first - factor * second) * (1 - start)

@@ -4,11 +4,10 @@ Shapes: B batch, H heads, N tokens, d head width.
 """
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 from torch.nn.functional import softplus
 
-from studies.since_2023.attention.duality.settings import Settings
-from studies.since_2023.learned import Recurrent, first_steps, linear
+from studies.since_2023.learned import Recurrent
 from studies.since_2023.scans import both_ways, gated_scan
 
 
@@ -26,14 +25,12 @@ class Mechanism(Recurrent):
         `lib.backbones.ssm` is that layer.
     """
 
-    settings: Settings
-
-    def first_weights(self, generator: Generator) -> dict[str, Tensor]:
+    def first_weights(self) -> dict[str, Tensor]:
         """See `Learned.first_weights`."""
-        first, ones = super().first_weights(generator), torch.ones(self.num_heads, device="cpu")
+        first, ones = super().first_weights(), torch.ones(self.num_heads, device="cpu")
         for name, number in (("steps", 2), ("own", 1)):
-            first[name] = linear(generator, number, self.width or 0, self.num_heads)
-        return first | {"bias": first_steps(generator, self.num_heads), "rate": 0 * ones, "own_bias": ones}
+            first[name] = self.linear(name, number, self.width, self.num_heads)
+        return first | {"bias": self.first_steps(self.num_heads), "rate": 0 * ones, "own_bias": ones}
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None, states: Tensor) -> Tensor:
         """See `Recurrent.mix`."""

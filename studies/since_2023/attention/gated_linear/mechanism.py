@@ -4,18 +4,14 @@ Shapes: B batch, H heads, N tokens, d head width.
 """
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 from torch.nn import functional
 
-from studies.since_2023.attention.gated_linear.settings import Settings
-from studies.since_2023.learned import Recurrent, linear
+from studies.since_2023.learned import Recurrent
 from studies.since_2023.scans import both_ways, gated_scan
 
 RANK = 16
 """Width between the two matrices of a decay."""
-
-TEMPERATURE = 16
-"""Root that is taken of a decay, so that it starts near 1, at about 0.96."""
 
 
 class Mechanism(Recurrent):
@@ -30,18 +26,16 @@ class Mechanism(Recurrent):
         are half as wide as its values.
     """
 
-    settings: Settings
-
-    def first_weights(self, generator: Generator) -> dict[str, Tensor]:
+    def first_weights(self) -> dict[str, Tensor]:
         """See `Learned.first_weights`."""
-        first, inner = super().first_weights(generator), self.num_heads * self.head_size
-        first |= {"narrow": linear(generator, 2, self.width or 0, RANK), "wide": linear(generator, 2, RANK, inner)}
+        first, inner = super().first_weights(), self.num_heads * self.head_size
+        first |= {"narrow": self.linear("narrow", 2, self.width, RANK), "wide": self.linear("wide", 2, RANK, inner)}
         return first | {"bias": torch.zeros(2 * inner, device="cpu")}
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None, states: Tensor) -> Tensor:
         """See `Recurrent.mix`."""
         narrow = states @ self.get_parameter("narrow")[:, None].to(states.dtype)  # [2, B, N, 16]
         logits = self.projected(narrow, "wide")
-        log_decay = functional.logsigmoid(logits + self.of_heads("bias", logits)) / TEMPERATURE
+        log_decay = functional.logsigmoid(logits + self.of_heads("bias", logits)) / 16  # so that it starts near 0
         rows = (query * self.head_size**-0.5, key, value, log_decay)
         return both_ways(gated_scan, real, *rows, own=True, size=self.settings.chunk_size)
