@@ -10,7 +10,7 @@ class Settings(RecurrentSettings):
 
     kind: Literal["delta"]
     gated: bool = False
-    """Let the state decay as well, at a rate of the token, and gate the output."""
+    """Let the state decay as well, at a rate of the token."""
 
     def name(self) -> str:
         """Return the canonical name."""
