@@ -130,8 +130,10 @@ def delta_scan(query: Tensor, key: Tensor, value: Tensor, log_decay: Tensor, str
         Yang et al. 2024, "Parallelizing Linear Transformers with the Delta Rule over Sequence Length", section 3.2;
         with decays Yang et al. 2024, "Gated Delta Networks", section 3.3. States are transposed.
     """
-    # In float64, since sums are subtracted that one strong decay makes large.
-    passed = log_decay.double().cumsum(2)
+    # In float64, since sums are subtracted that one strong decay makes large; by a product, since cumulative sums on a
+    # GPU differ from run to run.
+    until = torch.ones(query.shape[2], query.shape[2], dtype=torch.float64, device=query.device).tril()
+    passed = until @ log_decay.double()
     kept = (passed - passed.mT).clamp(max=0).to(query.dtype).exp().tril()  # [G, C, Q, Q]
     writing = key * strength
     left = writing * (passed[:, :, -1:] - passed).to(query.dtype).exp()
