@@ -71,6 +71,14 @@ class MechanismSettings(KindSettings):
         """Return the spelling of these settings, used in configuration, paths and tables."""
         return self.kind
 
+    def is_called(self, name: str) -> bool:
+        """Whether a study may call it so: as it is spelled, or with a suffix."""
+        return name == self.name() or name.startswith(f"{self.name()}-")
+
+    def code(self) -> list[str]:
+        """Return dotted names of modules beyond those of its kind that it runs, whose changes make runs stale."""
+        return []
+
     def keys_per_query(self, tokens: int) -> int:
         """Return the cost of a query in a sequence of `tokens`, as a number of keys."""
         return tokens

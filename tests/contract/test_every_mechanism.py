@@ -204,7 +204,7 @@ def test_other_lengths_and_widths(name, monkeypatch):
     """Those around the borders of chunks and blocks, to the last digits."""
     for _ in ways(name, monkeypatch):
         for length, width in [(length, WIDTH) for length in LENGTHS] + [(26, 32), (26, 80)]:
-            mechanism = build(name, head_size=width)
+            mechanism = build(name, head_size=width).double()
             if length > (mechanism.settings.longest() or length):
                 continue
             if hasattr(mechanism.settings, "eps"):

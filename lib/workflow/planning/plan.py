@@ -10,7 +10,7 @@ from typing import Any
 from lib.attention.settings import MECHANISMS
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError, DataError, extras, first, require
-from lib.core.extensions import SHIPPED, part
+from lib.core.extensions import SHIPPED, part, sources
 from lib.core.files import files_in, read_mapping
 from lib.core.kinds import Axis
 from lib.core.model_folder import require_whole
@@ -264,6 +264,8 @@ class Plan:
         if BACKBONES.has(backbone.kind, head := task.head or task.kind):
             named.append((BACKBONES, backbone.kind, head))
         modules = [_module(*each) for each in dict.fromkeys(named)]
+        own = sources()
+        modules += [name for held in backbone.held_mechanisms for name in held.code() if name.split(".")[0] in own]
         optional = {
             "lib.study.run": run.reads_tokens or run.trains,
             "lib.study.recipe": run.trains,
