@@ -30,6 +30,8 @@ class Mechanism(Attention):
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
         self.modules_of_directions = nn.ModuleList(self._made())
+        # transformers asks for first weights only where a module itself holds a tensor that no file has.
+        self.register_buffer("unsaved", torch.empty(0), persistent=False)
         self._calls = [caller(self.settings, module) for module in self.modules_of_directions]
         self._is_looked_at = False
 
