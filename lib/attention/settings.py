@@ -44,6 +44,10 @@ class MechanismSettings(KindSettings):
         """Return what it reads of a layer."""
         return "heads"
 
+    def tells_order(self) -> bool:
+        """Whether it tells the order of tokens where no queries and keys are turned by their positions."""
+        return self.depends_on_positions
+
     def longest(self) -> int | None:
         """Return the maximum length of a text in tokens; None = any."""
         return None

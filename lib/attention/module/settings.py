@@ -36,7 +36,7 @@ class Settings(MechanismSettings):
     given, the module gets one with texts of one length, too."""
     two_directions: bool = False
     """Whether a second module reads the text from its end, and both outputs are summed; for causal modules."""
-    orders: bool = False
+    own_order: bool = False
     """Whether it tells the order of tokens by itself, so that it may read states alone in an encoder with `rope`."""
 
     def __hash__(self) -> int:
@@ -51,6 +51,10 @@ class Settings(MechanismSettings):
     def reads(self) -> Reads:
         """See `MechanismSettings.reads`."""
         return self.takes
+
+    def tells_order(self) -> bool:
+        """See `MechanismSettings.tells_order`."""
+        return self.own_order
 
     def name(self) -> str:
         """Return the name of the class."""
