@@ -1,6 +1,7 @@
 """Measure a forward and backward pass of every attention mechanism, compared with other implementations.
 
-Without further options it measures all mechanisms of config/config.yaml, and those of benchmarks/compared.py. On a GPU
+Without further options it measures all mechanisms of config/config.yaml, those of benchmarks/compared.py and those of
+studies/since_2023. On a GPU
 it needs only torch, transformers, pydantic and pandas, and also measures the Triton kernels of mechanisms that have
 them.
 
@@ -35,11 +36,15 @@ from benchmarks.cost import keep_freed_memory, repeated
 from benchmarks.implementations import AttentionCase, Padding, is_installed, own_cases
 from benchmarks.tables import COLUMNS, LEAST
 from benchmarks.timing import Computation
+from lib.core.extensions import use
 
 logger = logging.getLogger(__name__)
 
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
 """Tokens of a sequence, N."""
+
+SINCE_2023 = {kind: {"kind": kind} for kind in ("gated_linear", "delta", "duality", "differential")}
+"""Mechanisms of studies/since_2023, which are measured where all others are."""
 
 PADDINGS: tuple[Padding, ...] = ("none", "ragged")
 
@@ -52,8 +57,8 @@ def attention_cost(
     An implementation whose package is not installed is left out with a warning; on a GPU so is what fails there.
 
     Args:
-        mechanisms: parameters by name, or lists of such, one per layer; plain exact attention and rows with
-            projections are added.
+        mechanisms: parameters by name, or lists of such, one per layer; plain exact attention, rows with
+            projections and, if all of `EXTRA` are there, `SINCE_2023` are added.
         lengths: N in tokens; the batch makes all rows have as many tokens as the longest sequence.
         seconds: time for the repetitions of a row, `LEAST` at least, see `benchmarks.cost.repeated`.
         keep_memory: whether the allocator keeps freed memory from now on, see `keep_freed_memory`.
@@ -68,6 +73,9 @@ def attention_cost(
     place = torch.device(setting["device"])
     if keep_memory:
         keep_freed_memory()
+    if EXTRA.keys() <= mechanisms.keys():
+        use(["studies/since_2023"])
+        mechanisms = {**mechanisms, **SINCE_2023}
     expected: dict[Name, float] = {}  # seconds; a row is not faster than it was with shorter sequences
 
     def times(passes: dict[Name, Computation]) -> dict[Name, list[float]]:

@@ -209,13 +209,13 @@ class Called(nn.Module):
 class _Ours(nn.Module):
     """Our mechanisms, one per layer, and the projections of a case that has some.
 
-    Every layer gets the same rows, and the output is the sum of the layers' outputs.
+    Every layer gets the same rows, and the output is the sum of the layers' outputs. Gates read the values as states.
     """
 
     def __init__(self, case: AttentionCase) -> None:
         super().__init__()
         self.layers = nn.ModuleList(
-            build(each, num_heads=case.heads, head_size=case.head_size, layer=layer, seed=0)
+            build(each, num_heads=case.heads, head_size=case.head_size, width=case.width, layer=layer, seed=0)
             for layer, each in enumerate(case.held)
         ).train()
         set_kernels(self, case.kernels)
@@ -235,7 +235,8 @@ class _Ours(nn.Module):
 
     def _output(self, layer: Any, rows: Sequence[Tensor], mask: Tensor | None) -> Tensor:
         query, value = rows[0], rows[-1]
-        return layer(query, query if layer.settings.shares_query_and_key else rows[1], value, mask)
+        seen = {} if layer.settings.reads() == "heads" else {"states": value.transpose(1, 2).flatten(2)}
+        return layer(query, query if layer.settings.shares_query_and_key else rows[1], value, mask, **seen)
 
 
 def _torch(case: AttentionCase) -> nn.Module:

@@ -1,0 +1,1 @@
+"""Differential attention: the difference of two softmax maps."""

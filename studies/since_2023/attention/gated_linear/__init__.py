@@ -1,0 +1,1 @@
+"""Gated linear attention: a state whose channels decay at rates of the token."""
