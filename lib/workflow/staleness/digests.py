@@ -115,6 +115,11 @@ def file_of(module: str) -> Path:
     return place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
 
 
+def _own(module: str) -> str:
+    """Return the name in `lib` of a module that extensions may import as one of `attention_grid`."""
+    return re.sub(r"^attention_grid\b", "lib", module)
+
+
 def _hash(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
@@ -146,10 +151,10 @@ def _module(name: str) -> _Module | None:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 target = alias.name if alias.asname else alias.name.split(".")[0]
-                module.imports.setdefault(alias.asname or target, []).append((target, ()))
-                module.loaded.append(alias.name)
+                module.imports.setdefault(alias.asname or target, []).append((_own(target), ()))
+                module.loaded.append(_own(alias.name))
         elif isinstance(node, ast.ImportFrom):
-            target = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+            target = _own(importlib.util.resolve_name("." * node.level + (node.module or ""), package))
             for alias in node.names:
                 module.imports.setdefault(alias.asname or alias.name, []).append((target, (alias.name,)))
                 submodule = f"{target}.{alias.name}"
