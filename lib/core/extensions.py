@@ -10,7 +10,7 @@ import importlib
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -93,13 +93,13 @@ def _place(package: str) -> Path | None:
     """Return the folder of a package that Python finds; neither it nor a package around it is imported."""
     # Finders of programs are left out, since they ask for the extensions in use.
     finders = [each for each in sys.meta_path if PathFinder not in getattr(each, "__mro__", ())[1:]]
-    path: Sequence[str] | None = None
+    path: list[str] | None = None
     for name in itertools.accumulate(package.split("."), "{}.{}".format):
-        spec = next(filter(None, (each.find_spec(name, path) for each in finders)), None)
-        path = spec and spec.submodule_search_locations
-        if not path:
+        specs = filter(None, (each.find_spec(name, path) for each in finders))
+        path = next((spec.submodule_search_locations for spec in specs), None)
+        if path is None:
             return None
-    return Path(next(iter(path)))
+    return Path(next(iter(path))) if path else None
 
 
 def packages(place: str) -> list[str]:

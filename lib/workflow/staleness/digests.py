@@ -115,11 +115,6 @@ def file_of(module: str) -> Path:
     return place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
 
 
-def _own(module: str) -> str:
-    """Return the name in `lib` of a module that extensions may import as one of `attention_grid`."""
-    return re.sub(r"^attention_grid\b", "lib", module)
-
-
 def _hash(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
@@ -138,7 +133,9 @@ def _module(name: str) -> _Module | None:
     file = file_of(name)
     if name.split(".")[0] not in sources() or not (file.is_file() or file.name == "__init__.py"):
         return None
-    tree = ast.parse(file.read_text(encoding="utf-8") if file.is_file() else "", filename=name)
+    # An extension may import `lib` by the name that it has where it is installed.
+    text = re.sub(r"\battention_grid\b", "lib", file.read_text(encoding="utf-8")) if file.is_file() else ""
+    tree = ast.parse(text, filename=name)
     module = _Module(tree, {STATEMENTS: []}, {}, [], [])
     for statement in tree.body:
         if not isinstance(statement, ast.Import | ast.ImportFrom):
@@ -151,10 +148,10 @@ def _module(name: str) -> _Module | None:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 target = alias.name if alias.asname else alias.name.split(".")[0]
-                module.imports.setdefault(alias.asname or target, []).append((_own(target), ()))
-                module.loaded.append(_own(alias.name))
+                module.imports.setdefault(alias.asname or target, []).append((target, ()))
+                module.loaded.append(alias.name)
         elif isinstance(node, ast.ImportFrom):
-            target = _own(importlib.util.resolve_name("." * node.level + (node.module or ""), package))
+            target = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
             for alias in node.names:
                 module.imports.setdefault(alias.asname or alias.name, []).append((target, (alias.name,)))
                 submodule = f"{target}.{alias.name}"
