@@ -43,11 +43,8 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Take extensions into use, before tests of all mechanisms are collected."""
-    try:
-        use(config.getoption("extension"))
-    except ProjectError as error:
-        raise pytest.UsageError(str(error)) from error
+    """Take extensions into use before helpers ask for them."""
+    use(config.getoption("extension"))
 
 
 @pytest.fixture(scope="module")

@@ -25,8 +25,7 @@ def main(argv: program.Argv = None) -> None:
     use([str(folder)])
     if not name.isidentifier() or name in MECHANISMS.kinds() or (folder / "attention" / name).exists():
         raise ConfigError(f"{name}: no name for a new mechanism. Expected a Python identifier that no other kind has.")
-    template = Template(Path(__file__).with_suffix(".md").read_text(encoding="utf-8"))
-    text = template.substitute(name=name, folder=folder)
+    text = Template(Path(__file__).with_suffix(".md").read_text("utf-8")).substitute(name=name, folder=folder)
     for file, code in re.findall(r"```python\n# (\S+)\n(.*?)```", text, re.DOTALL):
         write_text(file, code)
     print(text.rpartition("```python")[2].partition("```")[2].strip())
