@@ -65,7 +65,7 @@ def _progress(plan: Plan, run: RunId, beats: Mapping[Path, list[Heartbeat]]) -> 
     if (folder / RUN).is_file():
         record = read_record(folder)
         gone = missing_files(folder, record)
-        if plan.study.execution.runs == "archived":  # without models
+        if plan.study.execution.runs == "archived" or plan.paths.is_recorded(run):  # without models
             gone = [name for name in gone if MODEL not in Path(name).parts]
         if gone:
             return RunProgress("missing", record.seconds, error=", ".join(gone))
