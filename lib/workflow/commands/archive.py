@@ -7,16 +7,14 @@ import gzip
 import hashlib
 import io
 import json
-import shutil
 import tarfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lib.core.errors import ConfigError, DataError
-from lib.core.files import atomic_path, files_in, litter, mapping_text, require_new, write_text
-from lib.core.record import CONFIG, MODEL, PREDICTIONS, RUN, missing_files, read_record
-from lib.results.settings import FIGURES, TABLES
+from lib.core.files import atomic_path, litter, mapping_text
+from lib.core.record import MODEL, RUN, missing_files, read_record
 from lib.workflow.commands.verification import MANIFEST
 from lib.workflow.planning.plan import Plan
 
@@ -64,44 +62,6 @@ def archive(plan: Plan, settings: Mapping[str, Any], citation: Path, out: str | 
     }
     size = pack(out, results, files, written)
     return Archived(sum(file.name == RUN for file in files), len(files) + len(written) + 1, size)
-
-
-def write_records(plan: Plan, out: str | Path) -> Archived:
-    """Write the records of a finished study to a folder that `execution.recorded` of other studies may name.
-
-    That is, of each run its settings, its record and, if a table or figure reads them, its predictions; of each search
-    the best settings. Models and histories are left out.
-
-    Args:
-        plan: the study.
-        out: folder to appear.
-
-    Raises:
-        ConfigError: the folder is there.
-        DataError: a run, table or figure of the study is missing.
-    """
-    _files(plan)
-    require_new(out)
-    reading = [(TABLES, each) for each in plan.report.tables.values()]
-    reading += [(FIGURES, each) for each in plan.report.figures.values()]
-    inputs = [
-        plan.report.inputs(each["scope"]) for axis, each in reading if axis.parse(each["settings"]).needs_predictions
-    ]
-    predicting = {file for files in inputs for file in files}
-    with atomic_path(out) as folder:
-        for run in plan.runs:
-            record, place = plan.paths.record(run.id), folder / "runs" / run.id.path
-            place.mkdir(parents=True)
-            for name in (CONFIG, *([PREDICTIONS] if record in predicting else [])):
-                shutil.copyfile(Path(record).with_name(name), place / name)
-            values = json.loads(Path(record).read_text(encoding="utf-8"))
-            write_text(place / RUN, json.dumps(values, separators=(",", ":")))  # half the size
-        for search in {file for run in plan.runs for file in plan.settings_from(run)}:
-            place = folder / Path(search).relative_to(plan.paths.results)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(search, place)
-        sizes = [file.stat().st_size for file in files_in(folder) if file.is_file()]
-    return Archived(len(plan.runs), len(sizes), sum(sizes))
 
 
 def pack(out: Path, results: Path, files: Iterable[Path], written: Mapping[str, str]) -> int:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from lib.core.errors import DataError, first
 from lib.core.files import file_digest, files_in, litter
-from lib.core.record import COMPARED_PACKAGES, CONFIG, RUN, RunRecord, differing_files, digest_of, read_record
+from lib.core.record import COMPARED_PACKAGES, RUN, RunRecord, differing_files, digest_of, read_record
 from lib.study.runs import Run
 from lib.workflow.planning.plan import Plan
 from lib.workflow.staleness.acceptance import Accepted, read_accepted
@@ -73,7 +73,9 @@ def verify(results: str, code: str, plan: Plan | None = None) -> Verified:
     accepted = read_accepted(code)
     for folder, record in records.items():
         recorded = plan is not None and folder in planned and plan.paths.is_recorded(planned[folder].id)
-        left = [] if archived else differing_files(folder, _without_absent(folder, record) if recorded else record)
+        if recorded:  # without weights, nor what no table reads
+            record.files = {name: each for name, each in record.files.items() if (folder / name).is_file()}
+        left = [] if archived else differing_files(folder, record)
         problems = left or misnamed(folder, record)
         changes = accepted.get(str(folder), [])
         if plan and not problems and folder in planned and record.imported is None:
@@ -162,20 +164,12 @@ def _read(record: RunRecord, accepted: Sequence[Accepted], digest: Callable[[Pat
     return problems
 
 
-def _without_absent(folder: Path, record: RunRecord) -> RunRecord:
-    """Return a record that names only the files which are there, and the settings: records have no weights."""
-    there = {name: digest for name, digest in record.files.items() if name == CONFIG or (folder / name).is_file()}
-    return record.model_copy(update={"files": there})
-
-
 def _read_otherwise(plan: Plan, run: Run, record: RunRecord, digest: Callable[[Path], str]) -> list[str]:
     """Return which inputs of a recorded run differ from those of the study, as far as these were made here."""
-    places = {**plan.data(run), **{"tokenizer": place for place in plan.tokenizer(run)}}
-    return [
-        f"input {name} is not what the study's own runs read: {places[name]}"
-        for name, parent in record.parents.items()
-        if name in places and Path(places[name]).exists() and digest(Path(places[name])) != parent.digest
-    ]
+    places = plan.data(run) | dict(zip(["tokenizer"], plan.tokenizer(run), strict=False))
+    there = {name: Path(places[name]) for name in record.parents if name in places and Path(places[name]).exists()}
+    others = [name for name, place in there.items() if digest(place) != record.parents[name].digest]
+    return [f"input {name} is not what the study's own runs read: {there[name]}" for name in others]
 
 
 def verification_report(found: Verified, results: str) -> str:

@@ -16,7 +16,7 @@ class Paths:
     Args:
         results: folder of all that is made.
         resources: folder of all that is downloaded.
-        recorded: folder that has a run or the best settings of a search in the place of `results`, by the path below it.
+        recorded: folder with a run, or the best settings of a search, in the place of `results`; by the path below it.
     """
 
     results: str

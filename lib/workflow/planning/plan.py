@@ -39,11 +39,8 @@ class Plan:
         self.experiment = study.experiment
         self.graph = study.graph
         self.runs = study.runs
-        self.paths = Paths(
-            study.execution.results.rstrip("/"),
-            study.execution.resources.rstrip("/"),
-            recorded_places(study.execution.recorded),
-        )
+        execution, recorded = study.execution, recorded_places(study.execution.recorded)
+        self.paths = Paths(execution.results.rstrip("/"), execution.resources.rstrip("/"), recorded)
         self.corpora = Corpora(study.graph, self.paths)
         self.report = Report(study, self.paths, self.corpora)
         self._by_path = {run.id.path: run for run in self.runs}
@@ -131,9 +128,8 @@ class Plan:
             part(f"lib.{module}")
         made = [run for run in self.runs if not self.paths.is_recorded(run.id)]
         read = {name for run in made for name in (run.id.dataset, run.fitted_to)}
-        for name in self.corpora.names:
-            if name in read or not self.paths.recorded:
-                self.corpora.raw_files(name)
+        for name in read if self.paths.recorded else self.corpora.names:
+            self.corpora.raw_files(name)
         for tokenizer in self.experiment.tokenizers.values():
             if tokenizer.path and tokenizer.source == "local" and tokenizer.algorithm == "published":
                 layout_of(Path(tokenizer.path))

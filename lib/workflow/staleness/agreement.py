@@ -53,20 +53,16 @@ def check_recorded(plan: Plan) -> None:
     Raises:
         DataError: some are not, or something does.
     """
-    recorded = {run.id for run in plan.needed() if plan.paths.is_recorded(run.id)}
     problems = []
     for run in plan.needed():
         folder = plan.paths.folder(run.id)
-        if run.id in recorded:
+        if plan.paths.is_recorded(run.id):
             found = misnamed(Path(folder), read_record(folder)) or disagreements(plan, run, {})
             problems += [f"{folder}: {problem}" for problem in found]
-        else:
-            of_run = {"start": run.parent, "teacher": run.teacher, "imitated": run.imitated and run.imitated.weights}
-            problems += [
-                f"{run.id.path}: its {name} is {each.path}, which is recorded without weights"
-                for name, each in of_run.items()
-                if each in recorded
-            ]
+            continue
+        needed = (run.parent, run.teacher, run.imitated and run.imitated.weights)
+        recorded = [each.path for each in needed if isinstance(each, RunId) and plan.paths.is_recorded(each)]
+        problems += [f"{run.id.path}: needs the weights of {path}, which no record has" for path in recorded]
     if problems:
         remedy = "Correct the settings, or leave the folder out of execution.recorded: the runs are then made here"
         raise DataError(f"execution.recorded: {'; '.join(first(problems, 10))}. {remedy}.")

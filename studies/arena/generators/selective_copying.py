@@ -6,8 +6,8 @@ sign, so reading in both directions reveals nothing.
 
 Source:
     M. Poli et al. 2024, "Mechanistic Design and Scaling of Hybrid Architectures", section 3, and
-    `generate_copying_instance` of github.com/athms/mad-lab (`mad/data/instances.py`), whose blanks are inserted before a
-    symbol, never behind the last. Its slots for the answers are blanks too; here they are question marks.
+    `generate_copying_instance` of github.com/athms/mad-lab (`mad/data/instances.py`), whose blanks are inserted before
+    a symbol, never behind the last. Its slots for the answers are blanks, too; here they are question marks.
 """
 
 import random

@@ -1,10 +1,11 @@
 """Draw the reviews of the arena from IMDb, the same ones from any copy of it.
 
-python studies/arena/scripts/draw_reviews.py --train data/imdb/train.parquet --test data/imdb/test.parquet --out data/arena
+python studies/arena/scripts/draw_reviews.py --train data/imdb/train.parquet --test data/imdb/test.parquet
 
-The files are those of stanfordnlp/imdb on the hub, or any with the columns `text` and `label` (0 and 1). A text counts
-without its line breaks and repeated spaces. A review is drawn by the SHA-256 of this text, and the order of the drawn ones is
-that of these digests, so the order of the source does not matter. As many of each class are drawn, none twice.
+Writes data/arena/{train,validation,test}.parquet. The files are those of stanfordnlp/imdb on the hub, or others with
+the columns `text` and `label` (0 and 1). Line breaks and repeated spaces of a text become one space. Reviews are
+drawn and sorted by the SHA-256 of this text, so the order of the source does not matter. As many of each class are
+drawn, none twice.
 """
 
 import argparse

@@ -60,7 +60,7 @@ def test_records_that_do_not_fit(record):
 
 def test_start_from_a_recorded_run(record):
     record(key("tapt", "sdpa"))
-    with pytest.raises(DataError, match=f"{NAME.path}: its start is tapt/sdpa/imdb/seed-1, which is recorded without"):
+    with pytest.raises(DataError, match=f"{NAME.path}: needs the weights of tapt/sdpa/imdb/seed-1, which no record"):
         check_recorded(planned())
 
 
