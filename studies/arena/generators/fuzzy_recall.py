@@ -8,9 +8,10 @@ directions would only have to look there.
 Source:
     M. Poli et al. 2024, "Mechanistic Design and Scaling of Hybrid Architectures", section 3, and
     `generate_fuzzy_in_context_recall_instance` of github.com/athms/mad-lab (`mad/data/instances.py`): keys and values
-    have words of their own, distinct within a key or value, and 1 to `longest` of them. It asks for one key at the end
-    of a text, with the longest keys in tests alone, and a pair may come several times; here each text asks for `asked`
-    of its pairs, every key comes once before, and all splits are drawn alike. Blanks fill a text at its end.
+    have words of their own, distinct within a key or value, and 1 to `longest` of them. There pairs are drawn again and
+    again, and a value is asked for wherever its key has come before; tests have the longest keys alone. Here every key
+    comes once before the first question, a text asks for `asked` of its pairs, and all splits are drawn alike. Blanks
+    fill a text at its end, there at its beginning.
 """
 
 import random
