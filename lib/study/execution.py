@@ -94,8 +94,8 @@ class Execution(BaseSettings):
     archive` kept of a study; no raw text has to be there."""
     recorded: list[Folder] = Field(default_factory=list)
     """Folders with records of finished runs, without weights; relative to the working folder or to the project. A run
-    that is recorded there is not made, nor what it reads: tables and figures show the record, whose settings must be
-    those of the study (docs/results.md)."""
+    that is recorded there is not made, nor its data: tables and figures show the record, whose settings must be those
+    of the study (docs/results.md)."""
     gpus_per_run: Few = 1
     """GPUs that share one training: each has its own process, which takes a part of every batch. The recipe's
     `batch_size` counts the documents of all processes. Without GPUs, this many processes share the CPU."""

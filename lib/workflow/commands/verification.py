@@ -169,7 +169,7 @@ def _read_otherwise(plan: Plan, run: Run, record: RunRecord, digest: Callable[[P
     places = plan.data(run) | dict(zip(["tokenizer"], plan.tokenizer(run), strict=False))
     there = {name: Path(places[name]) for name in record.parents if name in places and Path(places[name]).exists()}
     others = [name for name, place in there.items() if digest(place) != record.parents[name].digest]
-    return [f"input {name} is not what the study's own runs read: {there[name]}" for name in others]
+    return [f"input {name} differs from that of the study's own runs: {there[name]}" for name in others]
 
 
 def verification_report(found: Verified, results: str) -> str:

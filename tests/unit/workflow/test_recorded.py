@@ -21,7 +21,7 @@ NAME = key("finetune", "sdpa")
 
 
 def planned(folder="kept"):
-    """Return the plan of a run and of what it needs, with recorded runs in a folder."""
+    """Return the plan of one run and those that it needs, with recorded runs in a folder."""
     only = {"models": ["sdpa"], "stages": ["finetune"], "datasets": ["imdb"], "seeds": [1]}
     return Plan(study(layers=[("mine.yaml", {"only": only, "execution": {"recorded": [folder], "results": "own"}})]))
 
@@ -73,7 +73,7 @@ def test_recorded_run_that_read_other_data(record):
     assert not verify("own", "own/code", found).differing
     record(digest="other")
     assert verify("own", "own/code", found).differing == {
-        str(folder): [f"input train is not what the study's own runs read: {planned_data}"]
+        str(folder): [f"input train differs from that of the study's own runs: {planned_data}"]
     }
     (folder / CONFIG).write_text("{}\n")
     assert f"{CONFIG} is not what the run left" in verify("own", "own/code", found).differing[str(folder)]
