@@ -1,7 +1,8 @@
 """Selective copying as MAD publishes it: a text scatters some symbols among blanks, and asks for them in their order.
 
 After the sign `>` come as many question marks as there are symbols; the label of the first question mark is the first
-symbol, and so on. A model must count the symbols and not the words. The symbols stand nowhere behind the sign, so reading in both directions reveals nothing.
+symbol, and so on. A model must count the symbols and not the words. The symbols stand nowhere behind the sign, so
+reading in both directions reveals nothing.
 
 Source:
     M. Poli et al. 2024, "Mechanistic Design and Scaling of Hybrid Architectures", section 3, and

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-SIZES = {"train": 2000, "validation": 500, "test": 1000}
+SIZES = {"train": 2000, "validation": 400, "test": 1000}
 
 
 def draw(file: Path, sizes: list[int]) -> list[pa.Table]:
