@@ -10,6 +10,7 @@ drawn, none twice.
 
 import argparse
 import hashlib
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ SIZES = {"train": 2000, "validation": 400, "test": 1000}
 def draw(file: Path, sizes: list[int]) -> list[pa.Table]:
     """Return tables of so many reviews each, half of each class, in the order of the digests of their texts."""
     table = pq.read_table(file, columns=["text", "label"])
-    texts = (" ".join(text.replace("<br />", " ").split()) for text in table["text"].to_pylist())
+    texts = (" ".join(re.sub(r"<br\s*/?>", " ", text).split()) for text in table["text"].to_pylist())
     label_of = dict(zip(texts, table["label"].to_pylist(), strict=True))
     ordered = sorted(label_of, key=lambda text: hashlib.sha256(text.encode()).digest())
     by_class = [[text for text in ordered if label_of[text] == label] for label in (0, 1)]
@@ -37,8 +38,9 @@ def draw(file: Path, sizes: list[int]) -> list[pa.Table]:
 def main() -> None:
     """Run the program."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("train", "test", "out"):
-        parser.add_argument(f"--{name}", type=Path, required=True)
+    for name in ("train", "test"):
+        parser.add_argument(f"--{name}", type=Path, required=True, help="reviews of this part of IMDb, as Parquet")
+    parser.add_argument("--out", type=Path, default=Path("data/arena"), help="folder of the drawn ones")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     tables = [
