@@ -126,7 +126,7 @@ class Plan:
         }
         for module in (module for module, wanted in asked.items() if wanted):
             part(f"lib.{module}")
-        made = [run for run in self.runs if not self.paths.is_recorded(run.id)]
+        made = [run for run in self.needed() if not self.paths.is_recorded(run.id)]
         read = {name for run in made for name in (run.id.dataset, run.fitted_to)}
         for name in read if self.paths.recorded else self.corpora.names:
             self.corpora.raw_files(name)
