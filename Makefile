@@ -22,7 +22,7 @@ DEMO := --configfile $(STUDY_FILE) $(PLAIN)
 # What asks about results needs an environment, and never brings one up to date: results know their versions.
 THERE := $(if $(wildcard .venv/.done),,setup)
 
-.PHONY: help setup demo demo-full report why accept status verify archive docs bench bench-page bench-gpu test test-all test-extended test-skipped test-rows \
+.PHONY: help setup demo demo-full report why accept status verify archive mechanism docs bench bench-page bench-gpu test test-all test-extended test-skipped test-rows \
 	test-studies test-slurm test-gpu test-slow lint format clean
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -76,6 +76,10 @@ verify: $(THERE) ## Compare finished results with their records and the plan: fi
 archive: $(THERE) ## Pack a finished study as data into one FILE=<name>.tar.gz: no models, no texts
 	@test -n "$(FILE)" || { echo "Into which file? make archive FILE=study.tar.gz"; exit 2; }
 	@$(BIN)/python scripts/tools/archive.py $(ASKED) --out $(FILE)
+
+mechanism: $(THERE) ## Write the two files of a new mechanism: NAME=<kind>, into the extension FOLDER=mine
+	@test -n "$(NAME)" || { echo "Which mechanism? make mechanism NAME=foo"; exit 2; }
+	@$(BIN)/python -m attention_grid new $(NAME) --folder $(or $(FOLDER),mine)
 
 # What tests and lint need, the extras of every study included.
 .venv/.all: requirements-all.lock .venv/.done

@@ -21,7 +21,7 @@ from loopback import serving
 from ready import SNAKEMAKE, TRAINING, ready
 
 from lib.core.errors import ProjectError
-from lib.core.extensions import VARIABLE
+from lib.core.extensions import VARIABLE, use
 
 pytest_plugins = ["extending", "last_skipped", "progress", "span_tokenizers", "training_fixtures", "workflow_fixtures"]
 
@@ -36,6 +36,15 @@ with contextlib.suppress(ImportError):  # a GPU's machine may lack it
 
     hypothesis.settings.register_profile("busy", deadline=None)  # tests are no benchmarks: a busy machine fails none
     hypothesis.settings.load_profile("busy")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--extension", action="append", default=[], metavar="NAME", help="in use, as in a configuration")
+
+
+def pytest_configure(config):
+    """Take extensions into use before helpers ask for them."""
+    use(config.getoption("extension"))
 
 
 @pytest.fixture(scope="module")

@@ -146,10 +146,10 @@ class Attention(ComputesByKernels, ABC):
         self.check_length(query.shape[2])
         if (states is None) != (self.settings.reads() == "heads"):
             raise ValueError(f"{self.settings.kind} reads {self.settings.reads()}. Pass states only if it reads them.")
-        further = () if states is None else (states,)
+        further: tuple[Tensor, ...] = () if states is None else (states,)
         if self.settings.shares_query_and_key and key is not query:
             raise ValueError(f"{self.settings.kind} has one projection: pass the same tensor as query and key.")
-        attend = self._attend_exactly if self.is_exact_at(query) else self.attend
+        attend: Any = self._attend_exactly if self.is_exact_at(query) else self.attend
         if attention_mask is None:
             return attend(query, key, value, None, *further).to(value.dtype)
         expected = (query.shape[0], query.shape[2])
@@ -157,7 +157,7 @@ class Attention(ComputesByKernels, ABC):
             raise ValueError(f"attention_mask has shape {tuple(attention_mask.shape)}; expected [B, N] = {expected}.")
         real = attention_mask.bool()
         if self.hides_padding(query):
-            return self.attend(query, key, value, real, *further).to(value.dtype)
+            return self.attend(query, key, value, real).to(value.dtype)
         if padding_is_finite and not self.needs_clean_padding:
             return attend(query, key, value, real, *further).to(value.dtype)
         clean = without_padding(query, real)
@@ -254,8 +254,10 @@ class Attention(ComputesByKernels, ABC):
         return False
 
     @abstractmethod
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None, *states: Tensor) -> Tensor:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """Compute the outputs of the mechanism.
+
+        That of a mechanism which reads the states has them as a further argument [B, N, D], with padding as below.
 
         Args:
             query: [B, H, N, d], at padding zeros if `needs_clean_padding`, finite otherwise, anything at all if
@@ -263,8 +265,6 @@ class Attention(ComputesByKernels, ABC):
             key: as `query`.
             value: as `query`.
             real: [B, N], true at real tokens; None = all real. A row may have none.
-            states: input of the layer [B, N, D], likewise, if the mechanism reads it; without them, its method may have
-                no such argument.
 
         Returns:
             [B, H, N, d], finite; values at padding are discarded unless `hides_padding`.

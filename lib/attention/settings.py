@@ -44,6 +44,10 @@ class MechanismSettings(KindSettings):
         """Return what it reads of a layer."""
         return "heads"
 
+    def tells_order(self) -> bool:
+        """Whether it tells the order of tokens where no queries and keys are turned by their positions."""
+        return self.depends_on_positions
+
     def longest(self) -> int | None:
         """Return the maximum length of a text in tokens; None = any."""
         return None
@@ -70,6 +74,14 @@ class MechanismSettings(KindSettings):
     def name(self) -> str:
         """Return the spelling of these settings, used in configuration, paths and tables."""
         return self.kind
+
+    def is_called(self, name: str) -> bool:
+        """Whether a study may call it so: as it is spelled, or with a suffix."""
+        return name == self.name() or name.startswith(f"{self.name()}-")
+
+    def code(self) -> list[str]:
+        """Return dotted names of modules beyond those of its kind that it runs, whose changes make runs stale."""
+        return []
 
     def keys_per_query(self, tokens: int) -> int:
         """Return the cost of a query in a sequence of `tokens`, as a number of keys."""

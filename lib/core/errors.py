@@ -6,12 +6,15 @@ A message names the file or setting, the value found, what was expected and what
 import re
 import tomllib
 from collections.abc import Sequence
+from importlib.metadata import requires
 from importlib.util import find_spec
 from pathlib import Path
 
 # torch raises this instead of loading a pickle that could run code.
 from pickle import UnpicklingError as UnpicklingError  # noqa: TID251
 
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+"""The file of a clone; where the project is installed, it is not there."""
 MOST_OF_VALUE = 100
 """Most characters of a value that a message shows."""
 MOST_OF_LINE = 2_000
@@ -91,12 +94,16 @@ def require(package: str, setting: str) -> None:
 
 def extras() -> dict[str, list[str]]:
     """Return the packages of each extra of the project."""
-    text = Path(__file__).parents[2].joinpath("pyproject.toml").read_text(encoding="utf-8")
-    found = tomllib.loads(text)["project"]["optional-dependencies"]
+    if not PROJECT.is_file():
+        lines = requires("attention-grid") or ()
+        pairs = [each for line in lines for each in re.findall(r"""^([a-z-]+).*extra == ['"](.+)['"]""", line)]
+        return {extra: [package for package, having in pairs if having == extra] for _, extra in pairs}
+    found = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     return {extra: [re.split("[^a-z-]", line)[0] for line in lines] for extra, lines in found.items()}
 
 
 def installing(package: str) -> str | None:
     """Return the command that installs a package of an extra of the project, the first that has it."""
     having = [extra for extra, packages in extras().items() if package in packages]
-    return f"pip install -e '.[{having[0]}]' -c requirements-all.lock" if having else None
+    what = "-e '.[{}]' -c requirements-all.lock" if PROJECT.is_file() else "'attention-grid[{}]'"
+    return f"pip install {what.format(having[0])}" if having else None

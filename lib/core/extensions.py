@@ -1,12 +1,13 @@
-"""Extensions: folders with parts of their own, which a configuration names: `extensions: [studies/toy]`.
+"""Extensions: folders or installed packages with parts of their own, which a configuration names.
 
-An extension mirrors `lib`: its `tasks/reverse.py` is found as `lib/tasks/...` is. It may also have `rules/*.smk`, and
-`report/*.rst` with captions. Which are in use stands in the environment, so that programs which a process starts know
-it as well.
+`extensions: [studies/toy, grid_extras]`. An extension mirrors `lib`: its `tasks/reverse.py` is found as `lib/tasks/...`
+is. It may also have `rules/*.smk`, and `report/*.rst` with captions. Which are in use stands in the environment, so
+that programs which a process starts know it as well.
 """
 
 import functools
 import importlib
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -46,14 +47,14 @@ def in_use() -> list[str]:
 
 def shipped() -> list[str]:
     """Return the extensions of the project itself."""
-    return sorted(f"{SHIPPED}/{each.name}" for each in (ROOT / SHIPPED).iterdir() if each.is_dir())
+    return sorted(f"{SHIPPED}/{each.name}" for each in (ROOT / SHIPPED).glob("*/"))
 
 
 def use(names: Iterable[str]) -> None:
     """Take extensions into use, in this process and in those that it starts.
 
     Raises:
-        ConfigError: one is no folder, or Python knows its name as that of another package.
+        ConfigError: one is neither a folder nor a package, or Python knows its name as that of another package.
     """
     for name in dict.fromkeys(names):
         _found(name, os.getcwd())
@@ -70,11 +71,13 @@ def extensions() -> list[Extension]:
 
 @functools.cache
 def _found(name: str, working_folder: str) -> Extension:
-    """Return the extension in a folder: relative to the working folder, or else to the project."""
+    """Return the extension in a folder, relative to the working folder, or else to the project; or in a package."""
     folders = [path.resolve() for path in (Path(working_folder, name), ROOT / name) if os.path.isdir(path)]
+    if not folders and all(map(str.isidentifier, name.split("."))) and (place := _place(name)):
+        return Extension(name, name, place)
     if not folders or os.pathsep in name:
-        said = f"{printable(cut(name, 300))} is not there"
-        raise ConfigError(f"extensions: {said}. Expected a folder such as {SHIPPED}/toy, without {os.pathsep!r}.")
+        wanted = f"a folder such as {SHIPPED}/toy, without {os.pathsep!r}, or an installed package"
+        raise ConfigError(f"extensions: {printable(cut(name, 300))} is not there. Expected {wanted}.")
     folder = folders[0]
     own = folder.is_relative_to(ROOT / SHIPPED)
     package, home = (".".join(folder.relative_to(ROOT).parts), ROOT) if own else (folder.name, folder.parent)
@@ -84,6 +87,19 @@ def _found(name: str, working_folder: str) -> Extension:
     if not own and (spec is None or str(folder) not in (spec.submodule_search_locations or ())):
         raise ConfigError(f"extensions: {name}: Python cannot import {package!r} from there. Rename the folder.")
     return Extension(name, package, folder)
+
+
+def _place(package: str) -> Path | None:
+    """Return the folder of a package that Python finds; neither it nor a package around it is imported."""
+    # Finders of programs are left out, since they ask for the extensions in use.
+    finders = [each for each in sys.meta_path if PathFinder not in getattr(each, "__mro__", ())[1:]]
+    path: list[str] | None = None
+    for name in itertools.accumulate(package.split("."), "{}.{}".format):
+        specs = filter(None, (each.find_spec(name, path) for each in finders))
+        path = next((spec.submodule_search_locations for spec in specs), None)
+        if path is None:
+            return None
+    return Path(next(iter(path))) if path else None
 
 
 def packages(place: str) -> list[str]:
@@ -140,5 +156,7 @@ def remedy(place: str, name: str) -> str:
 
 def sources() -> dict[str, Path]:
     """Return the folders of all packages of the project's own code, by name: those of extensions included."""
-    own = {name: ROOT / name for name in ("lib", "scripts", SHIPPED, "benchmarks")}  # also asked at every import
-    return own | {each.package: each.folder for each in extensions() if "." not in each.package}
+    # Asked at every import. The first name is that of the folder: `attention_grid` where it is installed.
+    own = {name: ROOT / name for name in (__name__.partition(".")[0], "scripts", SHIPPED, "benchmarks")}
+    further = {each.package: (each.folder, *each.folder.parents) for each in extensions()}
+    return {name.partition(".")[0]: above[name.count(".")] for name, above in further.items()} | own

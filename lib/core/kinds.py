@@ -1,7 +1,8 @@
 """Mechanisms, backbones, tasks, tables, figures and analyses: axes whose kinds are found by name.
 
-A kind is a package in the folder of its axis with one module per part (`lib/attention/lsh/settings.py`,
-`mechanism.py`), or a single module that holds all parts (`lib/tasks/regression.py`). Its part `settings` defines
+A kind is a folder in that of its axis with one module per part (`lib/attention/lsh/settings.py`, `mechanism.py`), or a
+single module that holds all parts (`lib/tasks/regression.py`). A mechanism without the module `reference` has this part
+in `mechanism`. The part `settings` defines
 `class Settings` with a literal field `kind` and imports no torch, since the workflow reads it. Tables and figures are
 classes in modules of their subject (`lib.results.settings`). Kinds are imported by a name made at run time, so that
 the code digest of a rule covers only the kinds that it uses.
@@ -70,6 +71,8 @@ class Axis(Generic[Settings]):
             ConfigError: the kind is unknown.
         """
         name = self.place(kind)
+        if part == "reference" and not self.has(kind, part):
+            part = "mechanism"
         return f"{name}.{part}" if self.is_folder(kind) else name
 
     def place(self, kind: Any) -> str:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from lib.core.errors import ConfigError, ProjectError, RunError, installing
-from lib.core.extensions import ROOT, sources
+from lib.core.extensions import ROOT, sources, use
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -90,10 +90,21 @@ def edited(environment: Mapping[str, str]) -> list[str]:
     return [file for file, state in Imports.states.items() if checked and checked.get(file) != state]
 
 
+class _Use(argparse.Action):
+    def __call__(self, parser: object, namespace: object, values: Any, option_string: str | None = None) -> None:
+        use([values])
+
+
 def parser(documentation: str | None) -> argparse.ArgumentParser:
-    """Return an argument parser that shows the docstring of the script; `@FILE` adds arguments, one per line."""
+    """Return an argument parser that shows the docstring of the script; `@FILE` adds arguments, one per line.
+
+    `--extension` takes an extension into use at once, and is no argument of the program.
+    """
     raw = argparse.RawDescriptionHelpFormatter
-    return argparse.ArgumentParser(description=documentation, formatter_class=raw, fromfile_prefix_chars="@")
+    result = argparse.ArgumentParser(description=documentation, formatter_class=raw, fromfile_prefix_chars="@")
+    shown = "folder or package whose parts are used, as under `extensions` of a configuration; may be repeated"
+    result.add_argument("--extension", action=_Use, default=argparse.SUPPRESS, metavar="NAME", help=shown)
+    return result
 
 
 def file_to_write(argument: str) -> str:
@@ -139,7 +150,7 @@ def run(main: Callable[[Argv], int | None], argv: Argv = None, *, trouble: int =
     """
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # Libraries log every request, which hides the progress of the program.
-    for package in sources():
+    for package in ("lib", *sources()):
         logging.getLogger(package).setLevel(logging.INFO)
     if argv is None and (job := os.environ.get("SLURM_JOB_ID")):  # the terminal shows the logs of several attempts
         logging.getLogger("lib").info("%s starts on %s, Slurm job %s", Path(sys.argv[0]).name, platform.node(), job)

@@ -170,6 +170,10 @@ class RunRecord(NamesRun):
     """Processes that trained together, each on its own GPU, or all on one CPU. Time is wall time, memory the maximum
     over them."""
     versions: dict[str, str]
+    # Left out where there are none, so that earlier versions read the record.
+    extensions: dict[str, dict[str, str]] = Field(default_factory=dict, exclude_if=lambda value: not value)
+    """Extensions in use that are not of the project, as configurations name them: `digest` of the Python files, and the
+    version of each installed distribution that has the package, by its name."""
     git_commit: str | None
     """Commit when the process began that finished the run."""
     code: str | None = None

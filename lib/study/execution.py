@@ -92,6 +92,10 @@ class Execution(BaseSettings):
     """`imported`: nothing is trained or evaluated. Tables and figures are made from records of other code, which
     `studies/imported/scripts/import_runs.py` wrote to the folder of results. `archived`: likewise, from what `make
     archive` kept of a study; no raw text has to be there."""
+    recorded: list[Folder] = Field(default_factory=list)
+    """Folders with records of finished runs, without weights; relative to the working folder or to the project. A run
+    that is recorded there is not made, nor its data: tables and figures show the record, whose settings must be those
+    of the study (docs/results.md)."""
     gpus_per_run: Few = 1
     """GPUs that share one training: each has its own process, which takes a part of every batch. The recipe's
     `batch_size` counts the documents of all processes. Without GPUs, this many processes share the CPU."""

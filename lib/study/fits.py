@@ -162,7 +162,7 @@ def _best_settings(graph: Graph, at: Place) -> Iterator[str]:
         yield f"{place}: {source} does not search on {at.entry} with {searcher}. Add it there"
         return
     task = graph.work(searcher, source, at.entry).task
-    if searching.variants and not (task.labelled and task.label_form in ("class", "set")):
+    if searching.variants and not (task.labelled and task.label_form in ("class", "set", "word")):
         yield f"{place}: the best has the highest F1, which {task.kind}, the task of {source}, lacks"
     for settings in searching.tried():
         for key, sentence in settings_errors(at.work, settings):

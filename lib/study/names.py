@@ -97,8 +97,8 @@ def _stages(experiment: Experiment) -> Iterator[str]:
 
 def _mechanisms(experiment: Experiment) -> Iterator[str]:
     for name, parameters in experiment.mechanisms.items():
-        canonical = parameters.name()
-        if name != canonical and not name.startswith(f"{canonical}-"):
+        if not parameters.is_called(name):
+            canonical = parameters.name()
             yield f"mechanisms.{name}: the parameters spell {canonical}. Call it so, or '{canonical}-<suffix>'"
     for name, model in experiment.models.items():
         backbone = experiment.backbones.get(model.backbone)

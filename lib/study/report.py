@@ -37,10 +37,9 @@ class ReportSettings(BaseSettings):
 
     @check
     def _methods_are_written(self) -> Iterator[str]:
-        folders = [ROOT / "workflow", *(each.folder for each in extensions())]
-        if not any((folder / "report" / f"{self.methods}.rst").is_file() for folder in folders):
-            page = f"workflow/report/{self.methods}.rst"
-            yield f"methods: '{self.methods}' would be {page}, which is not there. Write it, or name study"
+        folders, page = [ROOT / "workflow", *(each.folder for each in extensions())], f"report/{self.methods}.rst"
+        if self.methods != "study" and not any((folder / page).is_file() for folder in folders):
+            yield f"methods: '{self.methods}' would be workflow/{page}, which is not there. Write it, or name study"
 
     def asks(self) -> bool:
         """Whether there is any table, figure or analysis."""

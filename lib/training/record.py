@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
 import platform
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -17,6 +18,7 @@ import pandas as pd
 
 from lib.backbones.configuration import BackboneConfig
 from lib.backbones.settings import BACKBONES
+from lib.core.extensions import SHIPPED, extensions
 from lib.core.files import file_digest, files_in, read_mapping
 from lib.core.record import CONFIG, HISTORY, PREDICTIONS, NamesRun, Parent, RunRecord, Stretch, write_run
 from lib.study.run import RunSettings
@@ -99,10 +101,23 @@ def run_record(
         peak_memory_mb=environment.peak_memory_mb,
         peak_memory_kind="gpu" if environment.gpu else "resident",
         kernels=environment.kernels,
+        extensions=used_extensions(),
         **_conditions(environment),
         **further,
         metrics=finite,
     )
+
+
+def used_extensions() -> dict[str, dict[str, str]]:
+    """Return digest and versions of each extension in use that is not of the project (`RunRecord.extensions`)."""
+    found = {}
+    for each in extensions():
+        if (package := each.package.partition(".")[0]) != SHIPPED:
+            files = files_in(each.folder, "**/*.py")
+            lines = (f"{file.relative_to(each.folder).as_posix()} {file_digest(file)}\n" for file in files)
+            versions = {name: version(name) for name in packages_distributions().get(package, ())}
+            found[each.name] = {"digest": hashlib.sha256("".join(lines).encode()).hexdigest()} | versions
+    return found
 
 
 def stretch(run: RunSettings, environment: Environment, step: int, threads: int) -> Stretch:

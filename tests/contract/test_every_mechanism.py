@@ -23,6 +23,7 @@ from mechanism_cases import (
     cotangent_of,
     detached,
     draw,
+    has_weights,
     masks,
     run,
     truth,
@@ -147,7 +148,7 @@ def test_weights(name, monkeypatch):
         mechanism = build(name).train(training)
         set_step(mechanism, 7)
         (query, key, *_), mask = draw(mechanism, 4, length, dtype=torch.float64), masks(length)
-        if not mechanism.settings.linear_in_values or mechanism.settings.reads() != "heads":
+        if not has_weights(mechanism):
             with pytest.raises(ValueError, match="no sums of values"):
                 mechanism.weights(query, key, mask)
             continue
@@ -204,7 +205,7 @@ def test_other_lengths_and_widths(name, monkeypatch):
     """Those around the borders of chunks and blocks, to the last digits."""
     for _ in ways(name, monkeypatch):
         for length, width in [(length, WIDTH) for length in LENGTHS] + [(26, 32), (26, 80)]:
-            mechanism = build(name, head_size=width)
+            mechanism = build(name, head_size=width).double()
             if length > (mechanism.settings.longest() or length):
                 continue
             if hasattr(mechanism.settings, "eps"):
@@ -231,7 +232,7 @@ def test_low_precision(name, monkeypatch):
             assert masked(*tensors).dtype == dtype
             expected = truth(mechanism, tensors, mask, cotangent)
             assert_close(run(masked, tensors, cotangent), expected, tolerance)
-            if mechanism.settings.linear_in_values and len(tensors) == 3:
+            if has_weights(mechanism):
                 weights = mechanism.weights(*tensors[:2], mask)
                 with torch.autocast("cpu", dtype=dtype):
                     assert torch.equal(mechanism.weights(*tensors[:2], mask), weights)

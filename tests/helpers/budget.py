@@ -29,7 +29,7 @@ def code_lines(text):
 
 def house(path):
     """Return the house of a file."""
-    first, *rest = path.parts[:-1] or ("tests",)  # the conftest of all tests
+    first, *rest = path.parts[:-1] or ("tests" if path.name == "conftest.py" else "",)
     return "tests of studies and benchmarks" if first in ("studies", "benchmarks") and "tests" in rest else first
 
 

@@ -60,6 +60,11 @@ def attend(mechanism, rows, mask=None, **others):
     return mechanism(*rows[:3], mask, **states, **others)
 
 
+def has_weights(mechanism):
+    """Whether the mechanism can show its weights."""
+    return mechanism.settings.linear_in_values and mechanism.settings.reads() == "heads"
+
+
 def detached(tensors, dtype):
     """Return copies of what `draw` returns in `dtype`, as new leaves; shared ones stay shared."""
     query, key, *others = tensors

@@ -4,7 +4,6 @@ from small_studies import searching
 
 MECHANISM = "attention/gentle/mechanism.py"
 PARTS = {
-    "attention/gentle/__init__.py": "",
     "attention/gentle/settings.py": '''
 from typing import Literal
 from lib.attention.settings import MechanismSettings

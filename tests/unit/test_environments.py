@@ -50,7 +50,7 @@ def test_files_of_each_way_to_an_environment(repository, project):
 def test_versions_of_each_lock_in_the_ranges_of_the_project(project, locked):
     small, rest = locked
     extras = {name: lines for name, lines in project["optional-dependencies"].items() if name not in OWN_LOCK}
-    needed = (small, project["dependencies"] + extras.pop("test"))
+    needed = (small, project["dependencies"] + extras.pop("test") + extras.pop("workflow"))
     for lock, lines in (needed, *((rest, lines) for lines in extras.values())):
         wanted = map(Requirement, lines)
         assert not [each for each in wanted if lock.get(canonicalize_name(each.name), "0") not in each.specifier]
@@ -58,11 +58,11 @@ def test_versions_of_each_lock_in_the_ranges_of_the_project(project, locked):
 
 
 NEEDING = [  # a change of a study or an extension, what then needs a package, and the extra that has it
-    ("studies/trials", "extensions: studies/trials needs the package optuna", "trials"),
+    ("studies/trials", "extensions: studies/trials needs the package optuna", "search"),
     (
         ("stages/pretrain/recipe/optimizer", "adamw_8bit"),
         "adamw_8bit .* needs the package bitsandbytes",
-        "quantization",
+        "quantized",
     ),
     ("studies/word_vectors", "extensions: studies/word_vectors needs the package gensim", "word-vectors"),
 ]

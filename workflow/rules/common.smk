@@ -56,6 +56,7 @@ from lib.core.record import RunId
 from lib.core.machine import SLOW_BF16, multiplies_bf16
 from lib.workflow.planning.corpora import UNSEEDED, download_options
 from lib.workflow.planning.first_page import FirstPage
+from lib.workflow.staleness.agreement import check_recorded
 from lib.workflow.staleness.digests import code_digest
 from lib.workflow.staleness.kept_code import keep_code, last_kept
 from lib.study.graph import LENGTH
@@ -95,6 +96,7 @@ try:
         layers += read_arguments(workflow.config_settings.config_args)
     plan = Plan(load_study(layers))
     plan.check()
+    check_recorded(plan)
 except ProjectError as error:
     raise WorkflowError(str(error))
 first_page = FirstPage(plan.report, STUDY_NAME)

@@ -127,6 +127,13 @@ class Settings(OwnSettings):
                 yield f"position_embedding_type = 'alibi', but {mechanism.name()} forms no scores. Choose 'rope'"
 
     @check
+    def _order_is_told(self) -> Iterator[str]:
+        for mechanism in self.held_mechanisms if self.position_embedding_type == "rope" else ():
+            if mechanism.reads() == "states" and not mechanism.tells_order():
+                turned = f"turns queries and keys; {mechanism.name()} has its own"
+                yield f"position_embedding_type = 'rope' {turned}. Choose sinusoidal, or own_order: true"
+
+    @check
     def _weights_can_be_dropped(self) -> Iterator[str]:
         for mechanism in self.held_mechanisms if self.attention_dropout else ():
             if not mechanism.takes_attention_dropout:

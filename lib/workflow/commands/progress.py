@@ -64,7 +64,7 @@ def _progress(plan: Plan, run: RunId, beats: Mapping[Path, list[Heartbeat]]) -> 
     folder = Path(plan.paths.folder(run))
     if (folder / RUN).is_file():
         record = read_record(folder)
-        gone = missing_files(folder, record)
+        gone = [] if plan.paths.is_recorded(run) else missing_files(folder, record)
         if plan.study.execution.runs == "archived":  # without models
             gone = [name for name in gone if MODEL not in Path(name).parts]
         if gone:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 from lib.core.errors import DataError, first
 from lib.core.files import file_digest, files_in, litter
 from lib.core.record import COMPARED_PACKAGES, RUN, RunRecord, differing_files, digest_of, read_record
+from lib.study.runs import Run
 from lib.workflow.planning.plan import Plan
 from lib.workflow.staleness.acceptance import Accepted, read_accepted
 from lib.workflow.staleness.agreement import disagreements, misnamed
@@ -71,13 +72,19 @@ def verify(results: str, code: str, plan: Plan | None = None) -> Verified:
     differing = _not_as_archived(Path(results)) if archived else {}
     accepted = read_accepted(code)
     for folder, record in records.items():
+        recorded = plan is not None and folder in planned and plan.paths.is_recorded(planned[folder].id)
+        if recorded:  # without weights, nor what no table reads
+            record.files = {name: each for name, each in record.files.items() if (folder / name).is_file()}
         left = [] if archived else differing_files(folder, record)
         problems = left or misnamed(folder, record)
         changes = accepted.get(str(folder), [])
         if plan and not problems and folder in planned and record.imported is None:
             left = problems = disagreements(plan, planned[folder], changes[-1].settings if changes else {})
-        damaged += [str(folder)] if left else []
-        if not archived:
+        damaged += [str(folder)] if left and not recorded else []
+        if recorded and plan:
+            problems += _read_otherwise(plan, planned[folder], record, digest)
+            unknown["whether today's code gives the same"] += record.code != plan.code(planned[folder])
+        elif not archived:
             problems += _read(record, changes, digest)
             edits = [since(code) for code in [*(each.code for each in reversed(changes)), record.code] if code]
             problems += edits[0] if edits and all(edits) else []
@@ -155,6 +162,14 @@ def _read(record: RunRecord, accepted: Sequence[Accepted], digest: Callable[[Pat
         elif parent.digest is not None and digest(Path(parent.path)) not in known:
             problems.append(f"input {name} is not what the run read: {parent.path}")
     return problems
+
+
+def _read_otherwise(plan: Plan, run: Run, record: RunRecord, digest: Callable[[Path], str]) -> list[str]:
+    """Return which inputs of a recorded run differ from those of the study, as far as these were made here."""
+    places = plan.data(run) | dict(zip(["tokenizer"], plan.tokenizer(run), strict=False))
+    there = {name: Path(places[name]) for name in record.parents if name in places and Path(places[name]).exists()}
+    others = [name for name, place in there.items() if digest(place) != record.parents[name].digest]
+    return [f"input {name} differs from that of the study's own runs: {there[name]}" for name in others]
 
 
 def verification_report(found: Verified, results: str) -> str:

@@ -1,6 +1,7 @@
 """Where everything of a study lies: pure functions of names. Nothing is looked up, and no file is read."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from lib.core.record import CONFIG, MODEL, RUN, RunId
 from lib.core.weights import ForeignStart
@@ -15,16 +16,26 @@ class Paths:
     Args:
         results: folder of all that is made.
         resources: folder of all that is downloaded.
+        recorded: folder with a run, or the best settings of a search, in the place of `results`; by the path below it.
     """
 
     results: str
     resources: str
+    recorded: Mapping[str, str] = field(default_factory=dict)
+
+    def _kept(self, path: str) -> str:
+        """Return where a path lies that may be recorded elsewhere."""
+        return f"{self.recorded.get(path, self.results)}/{path}"
 
     # Runs
 
     def folder(self, run: RunId) -> str:
         """Return the folder of a run."""
-        return f"{self.results}/runs/{run.path}"
+        return self._kept(f"runs/{run.path}")
+
+    def is_recorded(self, run: RunId) -> bool:
+        """Return whether a run is recorded elsewhere, so that it is not made."""
+        return f"runs/{run.path}" in self.recorded
 
     def config(self, run: RunId) -> str:
         """Return the settings of a run."""
@@ -44,7 +55,7 @@ class Paths:
 
     def best(self, stage: str, model: str, dataset: str) -> str:
         """Return the best settings that a search has found for a model."""
-        return f"{self.results}/search/{stage}/{model}/{dataset}.json"
+        return self._kept(f"search/{stage}/{model}/{dataset}.json")
 
     @property
     def work(self) -> str:

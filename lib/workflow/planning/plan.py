@@ -10,7 +10,7 @@ from typing import Any
 from lib.attention.settings import MECHANISMS
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError, DataError, extras, first, require
-from lib.core.extensions import SHIPPED, part
+from lib.core.extensions import SHIPPED, part, sources
 from lib.core.files import files_in, read_mapping
 from lib.core.kinds import Axis
 from lib.core.model_folder import require_whole
@@ -23,6 +23,7 @@ from lib.tasks.settings import TASKS
 from lib.tokens.tokenizer_files import layout_of
 from lib.workflow.planning.corpora import Corpora
 from lib.workflow.planning.paths import Paths
+from lib.workflow.planning.recorded import recorded_places
 from lib.workflow.planning.report import Report
 from lib.workflow.planning.resources import SHORTEST_MINUTES, training_minutes
 from lib.workflow.staleness.digests import OPTIONAL, code_digest
@@ -38,7 +39,8 @@ class Plan:
         self.experiment = study.experiment
         self.graph = study.graph
         self.runs = study.runs
-        self.paths = Paths(study.execution.results.rstrip("/"), study.execution.resources.rstrip("/"))
+        execution, recorded = study.execution, recorded_places(study.execution.recorded)
+        self.paths = Paths(execution.results.rstrip("/"), execution.resources.rstrip("/"), recorded)
         self.corpora = Corpora(study.graph, self.paths)
         self.report = Report(study, self.paths, self.corpora)
         self._by_path = {run.id.path: run for run in self.runs}
@@ -91,6 +93,8 @@ class Plan:
             if (name := left.pop()) in found:
                 continue
             found.add(name)
+            if self.paths.is_recorded(name):
+                continue
             run = self.run(name)
             trained = (run.parent, run.teacher, run.imitated and run.imitated.weights)
             left += [each for each in trained if isinstance(each, RunId)]
@@ -122,7 +126,9 @@ class Plan:
         }
         for module in (module for module, wanted in asked.items() if wanted):
             part(f"lib.{module}")
-        for name in self.corpora.names:
+        made = [run for run in self.needed() if not self.paths.is_recorded(run.id)]
+        read = {name for run in made for name in (run.id.dataset, run.fitted_to)}
+        for name in read if self.paths.recorded else self.corpora.names:
             self.corpora.raw_files(name)
         for tokenizer in self.experiment.tokenizers.values():
             if tokenizer.path and tokenizer.source == "local" and tokenizer.algorithm == "published":
@@ -264,6 +270,8 @@ class Plan:
         if BACKBONES.has(backbone.kind, head := task.head or task.kind):
             named.append((BACKBONES, backbone.kind, head))
         modules = [_module(*each) for each in dict.fromkeys(named)]
+        own = sources()
+        modules += [name for held in backbone.held_mechanisms for name in held.code() if name.split(".")[0] in own]
         optional = {
             "lib.study.run": run.reads_tokens or run.trains,
             "lib.study.recipe": run.trains,

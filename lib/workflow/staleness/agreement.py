@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lib.core.errors import ConfigError
+from lib.core.errors import ConfigError, DataError, first
 from lib.core.files import read_mapping
-from lib.core.record import CONFIG, RUN, NamesRun, RunRecord
+from lib.core.record import CONFIG, RUN, NamesRun, RunId, RunRecord, read_record
 from lib.core.search_space import laid_over
 from lib.core.settings import NOT_SET, differences
 from lib.study.runs import Run
@@ -45,6 +45,27 @@ def disagreements(plan: Plan, run: Run, accepted: Mapping[str, Any]) -> list[str
         for name, (value, planned) in differences(own, wanted).items()
         if planned != NOT_SET and name not in GIVEN_AT_START and accepted.get(name) != planned
     ]
+
+
+def check_recorded(plan: Plan) -> None:
+    """Check that recorded runs are those of the study, and that nothing needs their models, which no record has.
+
+    Raises:
+        DataError: some are not, or something does.
+    """
+    problems = []
+    for run in plan.needed():
+        folder = plan.paths.folder(run.id)
+        if plan.paths.is_recorded(run.id):
+            found = misnamed(Path(folder), read_record(folder)) or disagreements(plan, run, {})
+            problems += [f"{folder}: {problem}" for problem in found]
+            continue
+        needed = (run.parent, run.teacher, run.imitated and run.imitated.weights)
+        recorded = [each.path for each in needed if isinstance(each, RunId) and plan.paths.is_recorded(each)]
+        problems += [f"{run.id.path}: needs the weights of {path}, which no record has" for path in recorded]
+    if problems:
+        remedy = "Correct the settings, or leave the folder out of execution.recorded: the runs are then made here"
+        raise DataError(f"execution.recorded: {'; '.join(first(problems, 10))}. {remedy}.")
 
 
 def misnamed(folder: Path, record: RunRecord) -> list[str]:

@@ -133,7 +133,9 @@ def _module(name: str) -> _Module | None:
     file = file_of(name)
     if name.split(".")[0] not in sources() or not (file.is_file() or file.name == "__init__.py"):
         return None
-    tree = ast.parse(file.read_text(encoding="utf-8") if file.is_file() else "", filename=name)
+    # An extension may import `lib` by the name that it has where it is installed.
+    text = re.sub(r"\battention_grid\b", "lib", file.read_text(encoding="utf-8")) if file.is_file() else ""
+    tree = ast.parse(text, filename=name)
     module = _Module(tree, {STATEMENTS: []}, {}, [], [])
     for statement in tree.body:
         if not isinstance(statement, ast.Import | ast.ImportFrom):

@@ -86,6 +86,18 @@ def test_exact_attention_as_a_mechanism(kind, mechanism, published):
         torch.testing.assert_close(here.logits[MASK.bool()], there.logits[MASK.bool()])
 
 
+@pytest.mark.parametrize(("kind", "padding"), of_ability(ABLE, "apart", "mask"))
+def test_module_that_reads_the_states(kind, padding):
+    module = {"kind": "module", "class": "torch.nn.MultiheadAttention", "padding": padding}
+    _, model = own(kind, module)
+    states, short = model(IDS, MASK).logits, model(IDS[1:, :5], MASK[1:, :5]).logits
+    torch.testing.assert_close(states[1:, :5], short, atol=1e-5, rtol=1e-5)
+    model(IDS, MASK, labels=IDS).loss.backward()
+    learnt = [weight.grad for held in mechanisms(model) for weight in held.parameters()]
+    assert len(learnt) == 4 * len(list(mechanisms(model))) > 0
+    assert all(gradient.any() for gradient in learnt)
+
+
 @pytest.mark.parametrize(
     ("kind", "mechanism"), of_ability((kind for kind in ABLE if FAMILIES[kind].keys), LSH, FAVOR, SDPA)
 )

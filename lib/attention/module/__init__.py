@@ -1,0 +1,1 @@
+"""A torch module of any package in place of attention."""
