@@ -21,7 +21,7 @@ class Mechanism(Recurrent):
 
     Source:
         Yang et al. 2024, "Parallelizing Linear Transformers with the Delta Rule over Sequence Length", section 2; with
-        `gated` Yang et al. 2024, "Gated Delta Networks: Improving Mamba2 with Delta Rule", equation 10, whose output
+        `gated` Yang et al. 2024, "Gated Delta Networks: Improving Mamba2 with Delta Rule", section 3, whose output
         has the gate, too. They are about decoders, with one direction, and apply a short convolution and silu to
         queries, keys and values, which we leave out. Their first rates exp(A) reach down to 0.
     """

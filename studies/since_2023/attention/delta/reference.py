@@ -13,7 +13,7 @@ def reference(weights: dict[str, Tensor], query: Tensor, key: Tensor, value: Ten
     """Return what the queries read of the two states; see `text_by_text`.
 
     Source:
-        Yang et al. 2024, "Gated Delta Networks", equation 10.
+        Yang et al. 2024, "Gated Delta Networks", section 3.
     """
     query, key = (rows / torch.linalg.vector_norm(rows, dim=-1, keepdim=True) for rows in (query, key))
     strength = torch.sigmoid(project(states, weights["strength"], len(query)))
