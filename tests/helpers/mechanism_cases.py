@@ -1,5 +1,7 @@
 """Mechanisms, their inputs and their dense references, as the contract of every mechanism is tested with."""
 
+import importlib
+
 import torch
 from extending import extended, having
 
@@ -14,7 +16,12 @@ SLOPES = (0.5, 0.0625)
 
 EXTENSIONS = having("attention")
 with extended(*EXTENSIONS):
-    REFERENCES = {kind: MECHANISMS.load(kind, "reference") for kind in MECHANISMS.kinds()}
+    REFERENCES = {
+        kind: importlib.import_module(f"references.{kind}")
+        if MECHANISMS.place(kind).startswith("lib.")
+        else MECHANISMS.load(kind, "reference")
+        for kind in MECHANISMS.kinds()
+    }
     EXAMPLES = {name: values for reference in REFERENCES.values() for name, values in reference.EXAMPLES.items()}
     OF_KIND = {kind: [name for name in EXAMPLES if EXAMPLES[name]["kind"] == kind] for kind in REFERENCES}
     BIASED = {

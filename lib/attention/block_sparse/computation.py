@@ -1,7 +1,7 @@
 """Attention of blocks of tokens to lists of blocks, by torch's operations, on every device.
 
 A kind selects the pairs of blocks (`Mechanism.parts`); the computation is the same for all. Linear in N in time and
-memory where a block's list does not grow with N. `reference.py` has the same, dense.
+memory where a block's list does not grow with N. The references of the tests have the same, dense.
 
 Tokens are known by their rank: a row's real tokens are counted from 0, padding left out. So padding moves no block.
 

@@ -1,6 +1,6 @@
 """cosFormer by torch's operations, on every device: ReLU features, reweighted by the cosine of the distance.
 
-Linear in N in time and memory; must equal `reference.py`.
+Linear in N in time and memory; must equal the dense reference of the tests.
 
 Shapes: B batch, H heads, N tokens, d head width.
 """

@@ -1,10 +1,10 @@
 """FAVOR+ attention with stabilised `exp` features by Triton kernels, which a GPU runs in place of torch's operations.
 
-`reference.py` has the same computation in a readable form. They compute the same as the mechanism's torch
-operations, in its notation. A^T v is softmax attention of the 2 D columns over the keys, with z as its log-sum-exp, and
-the output is softmax attention of the queries over the columns: two fused attentions, so that features exist in
-registers only. Exponents and sums are float32; products have operands of the inputs' type and float32 sums. Nothing is
-added up in an order left to chance, and nothing asks the device for a number.
+The tests have the same computation in a readable form. They compute the same as the mechanism's torch operations, in
+its notation. A^T v is softmax attention of the 2 D columns over the keys, with z as its log-sum-exp, and the output is
+softmax attention of the queries over the columns: two fused attentions, so that features exist in registers only.
+Exponents and sums are float32; products have operands of the inputs' type and float32 sums. Nothing is added up in an
+order left to chance, and nothing asks the device for a number.
 
 Shapes: B batch, H heads, N tokens, d head width, D draws, M = 2 D columns: exp(+w.x) of every draw, then exp(-w.x). A
 sequence is one head of one row, B H in all. Exponents have the base 2, and so have logarithms.

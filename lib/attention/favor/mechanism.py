@@ -1,6 +1,7 @@
 """FAVOR+ attention by torch's operations, on every device: positive random features in place of the softmax kernel.
 
-Linear in N in time and memory. `kernels.py` is faster on GPUs in half precision; both must equal `reference.py`.
+Linear in N in time and memory. `kernels.py` is faster on GPUs in half precision; both must equal the reference of the
+tests.
 
 Shapes: B batch, H heads, N tokens, d head width, M columns of the feature map, D rows drawn.
 """

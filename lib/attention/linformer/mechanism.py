@@ -1,6 +1,6 @@
 """Linformer by torch's operations, on every device: attention to a few learned mixtures of keys and values.
 
-Linear in N in time and memory; must equal `reference.py`.
+Linear in N in time and memory; must equal the dense reference of the tests.
 
 Shapes: B batch, H heads, N tokens, d head width, K mixtures.
 """

@@ -1,7 +1,7 @@
 """LSH attention by Triton kernels, which a GPU runs in place of the torch operations of `mechanism.py`.
 
-`reference.py` has the same computation in a readable form. Tokens are gathered in the order of their buckets, so
-that no sorted copies exist.
+The tests have the same computation in a readable form. Tokens are gathered in the order of their buckets, so that no
+sorted copies exist.
 
 A program works on a tile of sorted tokens of one sequence, and on those that they see: a window, whose scores it never
 holds all at once. Rounds are launched one after the other and add to the same output. In a round every token belongs to

@@ -1,6 +1,7 @@
 """LSH attention by torch's operations, on every device: every token attends to a window of tokens with similar hashes.
 
-Linear in N in time and memory. `kernels.py` is faster on GPUs in half precision; both must equal `reference.py`.
+Linear in N in time and memory. `kernels.py` is faster on GPUs in half precision; both must equal the reference of the
+tests.
 
 Shapes: B batch, H heads, N tokens, d head width, R hash rounds, C tokens per chunk, L = N rounded up to whole chunks,
 W tokens per window (a chunk and both neighbours).

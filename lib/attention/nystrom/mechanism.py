@@ -1,6 +1,6 @@
 """Nyström attention by torch's operations, on every device: two small attentions and an inverse between them.
 
-Linear in N in time and memory; must equal `reference.py`.
+Linear in N in time and memory; must equal the dense reference of the tests.
 
 Shapes: B batch, H heads, N tokens, d head width, M landmarks.
 """

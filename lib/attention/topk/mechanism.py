@@ -1,7 +1,7 @@
 """Top-k attention by torch's operations, on every device: every query attends to the keys of its highest scores.
 
 Linear in N in memory. The choice forms all scores, block by block, and is quadratic in time; the rest is linear.
-Must equal `reference.py`.
+Must equal the dense reference of the tests.
 
 Shapes: B batch, H heads, N tokens, d head width, K chosen keys, G sequences of a block, n queries of a block.
 """

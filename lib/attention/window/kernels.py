@@ -1,10 +1,10 @@
 """Attention within a window by Triton kernels, which a GPU runs in place of the torch operations of `mechanism.py`.
 
-`reference.py` has the same computation in a readable form. A program takes a tile of tokens, by their ranks, and
-visits only the tiles that the window reaches; scores exist in registers only. The first `global_tokens` tokens,
-the few, are a tile that all others meet. For the few themselves, programs take a part of the sequence each, and their
-results are joined. A pair of tokens is computed in one place: with a query of the few, with a key of the few, or in
-the window. Every sum has a fixed order, so results repeat bit by bit, and nothing asks the device for a number.
+The tests have the same computation in a readable form. A program takes a tile of tokens, by their ranks, and visits
+only the tiles that the window reaches; scores exist in registers only. The first `global_tokens` tokens, the few, are a
+tile that all others meet. For the few themselves, programs take a part of the sequence each, and their results are
+joined. A pair of tokens is computed in one place: with a query of the few, with a key of the few, or in the window.
+Every sum has a fixed order, so results repeat bit by bit, and nothing asks the device for a number.
 
 Without a mask, ranks are columns, and rows are loaded one after the other. With a mask, they are loaded through the
 token of each rank, wherever padding stands: only the device knows where that is.

@@ -1,7 +1,7 @@
 """Attention within a sliding window, with global tokens, by torch's operations: every token sees those nearby.
 
 N tokens cost O(N (width + global_tokens)) in time and O(N) in memory. See `lib.attention.block_sparse`. `kernels.py` is
-for GPUs in half precision; both must equal `reference.py`.
+for GPUs in half precision; both must equal the dense reference of the tests.
 """
 
 from collections.abc import Iterator
