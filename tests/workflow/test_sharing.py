@@ -64,7 +64,7 @@ def test_shared_baseline_predicts(project):
     card = ModelCard((project.folder / "texts/README.md").read_text())
     assert (card.data.library_name, card.data.pipeline_tag) == ("sklearn", "text-classification")
     assert "scripts/tools/predict.py --model" in card.text
-    assert "import lib" not in card.text
+    assert "import attention_grid" not in card.text
     test = project.results / "data/imdb/prepared/test.parquet"
     project.ask("predict", "--model", "texts", "--input", test, "--out", "labels.csv", "--id", "id")
     found = pd.read_csv(project.folder / "labels.csv", float_precision="round_trip")
