@@ -2,8 +2,8 @@
 
 `contract.py` is the interface of a mechanism and builds one; `interface.py` offers mechanisms to transformers' models,
 whose windowed layers `windowed_layers.py` computes in linear time.
-Each mechanism has a folder: `settings.py` (no torch) and `mechanism.py` (its arithmetic). `tests/helpers/references` has
-the same, dense and in float64. Projections, positions and the other dropouts are the layer's.
+Each mechanism has a folder: `settings.py` (no torch) and `mechanism.py` (its arithmetic); `tests/helpers/references`
+has the same, dense, in float64. Projections, positions and the other dropouts are the layer's.
 """
 
 import importlib
