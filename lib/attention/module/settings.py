@@ -9,6 +9,9 @@ from lib.attention.settings import MechanismSettings, Reads
 from lib.core.extensions import extensions
 from lib.core.settings import check
 
+TRUSTED = {"torch", "transformers"}
+"""Packages whose classes need no extension; a program adds that of a class which its user typed."""
+
 
 class Settings(MechanismSettings):
     """A `torch.nn.Module` of any package, as it is."""
@@ -45,7 +48,7 @@ class Settings(MechanismSettings):
     @check
     def _package_is_named(self) -> Iterator[str]:
         package = self.class_name.split(".")[0]
-        if package not in {"torch", "transformers", *(each.package.split(".")[0] for each in extensions())}:
+        if package not in TRUSTED | {each.package.split(".")[0] for each in extensions()}:
             yield f"class = {self.class_name}: no extension. Add its package: extensions: [{package}]"
 
     def reads(self) -> Reads:
