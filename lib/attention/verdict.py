@@ -22,13 +22,13 @@ from lib.core.errors import ConfigError, cut
 
 LENGTHS = (1, 2, 3, 63, 64, 65, 127, 1_000, 1_024, 4_097)
 TIMED = (512, 2_048, 8_192)
-"""Lengths in tokens at which a pass is timed."""
+"""Lengths in tokens of the passes that are timed."""
 MOST_SECONDS = 20
 """A length is left out if the one before it lets expect that a pass takes more."""
 ROUNDING = 1e-5
 """Largest relative difference that counts as rounding: many layers compute in float32 whatever they are given."""
 GARBAGE = 1e4
-"""Standard deviation of what is in padding; that of real tokens is 1."""
+"""Standard deviation of the numbers in padding; that of real tokens is 1."""
 APART = "Keep padding: apart, the default: texts of one length at a time."
 
 Make = Callable[[], Attention]
@@ -47,7 +47,7 @@ class Finding(NamedTuple):
 
 
 def verdict(make: Make, reference: Callable[..., Tensor] | None = None, *, quick: bool = False) -> list[Finding]:
-    """Return what is found out about a layer; the last finding is that it `fails`, if it cannot be built or called.
+    """Return the findings about a layer; the last one is that it `fails`, if it cannot be built or called.
 
     Args:
         make: builds the layer in evaluation mode, always with the same weights.
@@ -131,8 +131,8 @@ def drawn(mechanism: Attention, texts: int, tokens: int, dtype: torch.dtype = to
 
 def difference(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
     """Return the largest difference, relative to the largest number expected; inf if there is a nan."""
-    largest = max((each.abs().max().item() for each in expected), default=1.0)
-    pairs = zip(found, expected, strict=True)
+    pairs = [(one, other) for one, other in zip(found, expected, strict=True) if other.numel()]
+    largest = max((other.abs().max().item() for _, other in pairs), default=0.0) or 1.0
     return max(((one - other).abs().max().nan_to_num(math.inf).item() / largest for one, other in pairs), default=0.0)
 
 
@@ -161,7 +161,7 @@ def padding_errors(
         make: builds the layer in evaluation mode.
         dtype: to compute in.
         sizes: real tokens of the text, and tokens with padding.
-        content: standard deviation of what is in padding.
+        content: standard deviation of the numbers in padding.
 
     Returns:
         Differences from the text alone, relative to the largest number there: of outputs at real tokens, of gradients
@@ -186,8 +186,9 @@ def _pass(mechanism: Attention, rows: Sequence[Tensor], places: Tensor, real: Te
     weights = [weight for weight in mechanism.parameters() if weight.requires_grad]
     output = read(mechanism, leaves, real).index_select(-2, places)
     total = (output * torch.linspace(-1, 1, output.numel()).view_as(output)).sum()
-    found = torch.autograd.grad(total, [*leaves, *weights], allow_unused=True, materialize_grads=True)
-    return [[output], found[: len(leaves)], found[len(leaves) :]]
+    total.backward()  # `grad` would refuse layers with checkpoints
+    found = [torch.zeros_like(each) if each.grad is None else each.grad for each in (*leaves, *weights)]
+    return [[output.detach()], found[: len(leaves)], found[len(leaves) :]]
 
 
 def _costs(make: Make) -> Iterator[Finding]:

@@ -31,7 +31,7 @@ MASKS = {
     "key_mask": "real",
     "key_padding_mask": "padding",
 }
-"""Names of masks [B, N], and what is true in them."""
+"""Names of masks [B, N], and their meanings."""
 
 
 def found(settings: Settings) -> type[nn.Module]:
@@ -94,7 +94,7 @@ def _config(made_of: type[nn.Module], values: Mapping[str, Any]) -> Any:
 
 
 def mask_of(settings: Settings, module: nn.Module) -> tuple[str | None, str]:
-    """Return the name of a module's mask, None if it takes none, and what is true in it (`Settings.mask`)."""
+    """Return the name of a module's mask, None if it takes none, and its meaning (`Settings.mask`)."""
     wanted = inspect.signature(module.forward).parameters
     mask = next((name for name in MASKS if name in wanted), "mask" if settings.mask else None)
     return mask, settings.mask or MASKS.get(mask or "", "real")

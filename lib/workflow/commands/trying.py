@@ -40,7 +40,7 @@ def _try(argv: program.Argv) -> int:
     parser.add_argument("--extension", action="append", default=[], metavar="NAME", help="to take into use; repeatable")
     parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="for its constructor")
     parser.add_argument("--takes", choices=["states", "heads"], default="states", help="its input (states)")
-    parser.add_argument("--mask", choices=["real", "padding", "added"], help="what is true in its mask")
+    parser.add_argument("--mask", choices=["real", "padding", "added"], help="meaning of its mask")
     parser.add_argument("--two-directions", action="store_true", help="a second one reads from the end")
     parser.add_argument("--width", type=program.positive, default=64, help="of the states (64)")
     parser.add_argument("--heads", type=program.positive, default=4, help="attention heads (4)")
@@ -72,7 +72,7 @@ def _try(argv: program.Argv) -> int:
 
 
 def _function(name: str) -> Any:
-    """Return what is called by a dotted name."""
+    """Return the function of a dotted name."""
     if (found := locate(name)) is None:
         raise argparse.ArgumentTypeError(f"{name} is not there; expected package.function")
     return found
