@@ -22,8 +22,8 @@ from transformers import BertPreTrainedModel
 
 from lib.advice.estimates import RESERVE, Hardware, Steps, grows
 from lib.attention.contract import set_step
-from lib.attention.kernels import set_kernels
 from lib.attention.kept_bytes import KeptBytes
+from lib.attention.kernels import set_kernels
 from lib.attention.settings import Kernels
 from lib.backbones.faster import Graphs, compile_blocks, use_onednn
 from lib.backbones.settings import BACKBONES, BackboneSettings, Precision

@@ -1,4 +1,4 @@
-"""The verdict on a layer: what it does about padding, lengths, seeds and types, and what it costs.
+"""The verdict on a layer: its padding, lengths, random draws, types and costs.
 
 A module of another package is measured with its own mask, without the protection that the grid gives it. Each check
 builds the layer again, so that none sees what another one left.
@@ -51,7 +51,7 @@ def verdict(make: Make, reference: Callable[..., Tensor] | None = None, *, quick
 
     Args:
         make: builds the layer in evaluation mode, always with the same weights.
-        reference: what it should compute: maps the module and its inputs, in float64, to its output.
+        reference: the correct computation: maps the module and its inputs, in float64, to its output.
         quick: whether costs are left out.
     """
     findings: list[Finding] = []

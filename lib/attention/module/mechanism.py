@@ -16,7 +16,7 @@ from lib.core.errors import ConfigError
 from lib.core.randomness import derive_seed
 
 TOLERANCE = 1e-3
-"""Difference of outputs, relative to the largest, up to which a mask is taken to hide padding."""
+"""Largest difference of outputs, relative to the largest one, if a mask hides padding."""
 
 
 class Mechanism(Attention):

@@ -35,8 +35,8 @@ class Settings(MechanismSettings):
     """`apart`: texts of one length at a time, without padding, which is exact whatever the module does; `mask`: whole
     batches with a mask, faster, and refused if padding reaches a real token."""
     mask: Literal["real", "padding", "added"] | None = None
-    """What is true in its mask, or very negative where it is `added` to scores; null = as the argument's name says. If
-    given, the module gets one with texts of one length, too."""
+    """Whether its mask is true at real tokens, at padding, or very negative there and `added` to scores; null = as the
+    argument's name says. If given, the module gets one with texts of one length, too."""
     two_directions: bool = False
     """Whether a second module reads the text from its end, and both outputs are summed; for causal modules."""
     orders: bool = False

@@ -1,4 +1,4 @@
-"""Try a layer in place of attention: what it does about padding, lengths, seeds and types, and what it costs.
+"""Try a layer in place of attention: its padding, lengths, random draws, types and costs.
 
 attention-grid try x_transformers.Attention
 attention-grid try layer.Layer --option window=64 --markdown verdict.md
