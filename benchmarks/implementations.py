@@ -20,8 +20,8 @@ from torch.nn import functional
 from benchmarks.compared import FLEX, FORMULA, PACKAGES, PROJECTED
 from benchmarks.comparison import Case, Counted
 from benchmarks.cost import fused_attention, operation_counter, reset_peak
-from lib.advice.cost import KeptBytes
 from lib.attention.contract import build, set_step
+from lib.attention.kept_bytes import KeptBytes
 from lib.attention.kernels import set_kernels
 from lib.attention.settings import MECHANISMS, MechanismSettings, each_of, least, parse_mechanisms
 from lib.core.errors import ConfigError

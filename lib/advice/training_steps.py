@@ -20,9 +20,9 @@ import torch
 from torch import Tensor, nn
 from transformers import BertPreTrainedModel
 
-from lib.advice.cost import KeptBytes
 from lib.advice.estimates import RESERVE, Hardware, Steps, grows
 from lib.attention.contract import set_step
+from lib.attention.kept_bytes import KeptBytes
 from lib.attention.kernels import set_kernels
 from lib.attention.settings import Kernels
 from lib.backbones.faster import Graphs, compile_blocks, use_onednn

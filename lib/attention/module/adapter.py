@@ -5,7 +5,7 @@ Shapes: B batch, H heads, N tokens, d head width, D width of the states.
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -31,7 +31,7 @@ MASKS = {
     "key_mask": "real",
     "key_padding_mask": "padding",
 }
-"""Names of masks [B, N], and what is true in them."""
+"""Names of masks [B, N], and their meanings."""
 
 
 def found(settings: Settings) -> type[nn.Module]:
@@ -52,8 +52,8 @@ def found(settings: Settings) -> type[nn.Module]:
     return found
 
 
-def made(settings: Settings, *, width: int, heads: int, head_size: int, layer: int) -> nn.Module:
-    """Return the module, built for an encoder's sizes.
+def made(settings: Settings, *, width: int, heads: int, head_size: int, layer: int) -> tuple[nn.Module, dict[str, Any]]:
+    """Return the module, built for an encoder's sizes, and the arguments that its constructor got.
 
     Args:
         settings: of the mechanism.
@@ -77,7 +77,7 @@ def made(settings: Settings, *, width: int, heads: int, head_size: int, layer: i
     if needed:
         raise ConfigError(f"options: {settings.class_name} needs {', '.join(needed)}. Add a value of each.")
     try:
-        return made_of(**given)
+        return made_of(**given), given
     except Exception as error:
         raise ConfigError(f"options: {settings.class_name}({given}): {error}. Correct `options`.") from error
 
@@ -93,6 +93,13 @@ def _config(made_of: type[nn.Module], values: Mapping[str, Any]) -> Any:
     return kind(**{name: value for name, value in values.items() if name in known})
 
 
+def mask_of(settings: Settings, module: nn.Module) -> tuple[str | None, str]:
+    """Return the name of a module's mask, None if it takes none, and its meaning (`Settings.mask`)."""
+    wanted = inspect.signature(module.forward).parameters
+    mask = next((name for name in MASKS if name in wanted), "mask" if settings.mask else None)
+    return mask, settings.mask or MASKS.get(mask or "", "real")
+
+
 def caller(settings: Settings, module: nn.Module) -> Callable[..., Tensor]:
     """Return a function of states [B, N, D], or queries, keys and values [B, H, N, d], and of the real tokens [B, N].
 
@@ -106,7 +113,7 @@ def caller(settings: Settings, module: nn.Module) -> Callable[..., Tensor]:
     wanted = inspect.signature(module.forward).parameters
     several = settings.takes == "heads" or {name[0] for name in list(wanted)[:3]} == {"q", "k", "v"}
     number = 3 if several else 1
-    mask = next((name for name in MASKS if name in wanted), "mask" if settings.mask else None)
+    mask, means = mask_of(settings, module)
     fixed = {name: value for name, value in FIXED.items() if name in wanted}
     variable = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     others = [name for name, each in wanted.items() if each.default is each.empty and each.kind not in variable]
@@ -114,17 +121,16 @@ def caller(settings: Settings, module: nn.Module) -> Callable[..., Tensor]:
         raise ConfigError(f"class: {settings.class_name}.forward needs {', '.join(missing)}, too. Wrap it in a module.")
     if settings.padding == "mask" and mask is None:
         raise ConfigError(f"padding: {settings.class_name} takes none of {', '.join(MASKS)}. Set padding: apart.")
-    means = settings.mask or MASKS.get(mask or "")
 
-    def call(rows: tuple[Tensor, ...], real: Tensor | None) -> Tensor:
+    def call(rows: Sequence[Tensor], real: Tensor | None) -> Tensor:
         first, given = rows[0], dict[str, Any](fixed)
         if real is None and settings.mask:
             real = torch.ones(first.shape[0], first.shape[-2], dtype=torch.bool, device=first.device)
         if real is not None and mask is not None:
-            given[mask] = _spelled(real, str(means), first.dtype)
+            given[mask] = _spelled(real, means, first.dtype)
         shape = tuple(first.shape)
         try:
-            output = module(*(rows if len(rows) == number else rows * number), **given)
+            output = module(*[*rows] * (number // len(rows)), **given)
         except Exception as error:
             said = f"{settings.class_name} fails on {list(shape)}: {type(error).__name__}: {error}"
             raise ConfigError(f"class: {said}. A layer must take any length; other arguments are `options`.") from error
@@ -145,7 +151,7 @@ def _spelled(real: Tensor, means: str, dtype: torch.dtype) -> Tensor:
     return real if means == "real" else ~real
 
 
-def apart(call: Callable[..., Tensor], rows: tuple[Tensor, ...], real: Tensor | None) -> Tensor:
+def apart(call: Callable[..., Tensor], rows: Sequence[Tensor], real: Tensor | None) -> Tensor:
     """Return a call's output where texts of one length are computed at a time, without padding; zeros at padding.
 
     Args:

@@ -3,19 +3,20 @@
 Shapes: B batch, H heads, N tokens, d head width, D width of the states.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from lib.attention.contract import Attention
-from lib.attention.module.adapter import apart, caller, made
+from lib.attention.module.adapter import apart, caller, made, mask_of
 from lib.attention.module.settings import Settings
 from lib.core.errors import ConfigError
 from lib.core.randomness import derive_seed
 
 TOLERANCE = 1e-3
-"""Difference of outputs, relative to the largest, up to which a mask is taken to hide padding."""
+"""Largest difference of outputs, relative to the largest one, if a mask hides padding."""
 
 
 class Mechanism(Attention):
@@ -35,6 +36,12 @@ class Mechanism(Attention):
         self._calls = [caller(self.settings, module) for module in self.modules_of_directions]
         self._is_looked_at = False
 
+    def described(self) -> str:
+        """Return the arguments that the constructor of the module got, and its mask, as a phrase."""
+        mask, means = mask_of(self.settings, self.modules_of_directions[0])
+        given = ", ".join(f"{name} = {value}" for name, value in self.arguments.items() if name != "config")
+        return f"{given or 'no arguments'}; {f'{mask} ({means})' if mask else 'no mask'}"
+
     def _made(self) -> list[nn.Module]:
         width = self.width or self.num_heads * self.head_size
         if self.settings.takes == "states" and width != self.num_heads * self.head_size:
@@ -45,7 +52,8 @@ class Mechanism(Attention):
         for direction in range(2 if self.settings.two_directions else 1):
             with torch.random.fork_rng(devices=[]), torch.device("cpu"):
                 torch.manual_seed(derive_seed("module", self.seed, self.layer, direction))
-                found.append(made(self.settings, **sizes))
+                module, self.arguments = made(self.settings, **sizes)
+            found.append(module)
         return found
 
     @torch.no_grad()
@@ -68,16 +76,20 @@ class Mechanism(Attention):
         if not self._is_looked_at:
             self._look(rows)
             self._is_looked_at = True
-        output = self._read(rows, real)
+        output = self.read(rows, real)
         return output.unflatten(2, (self.num_heads, -1)).transpose(1, 2) if states else output
 
-    def _read(self, rows: tuple[Tensor, ...], real: Tensor | None, padding: str | None = None) -> Tensor:
-        """Return the sum of the outputs of all directions, in the shape of the first of `rows`."""
+    def read(self, rows: Sequence[Tensor], real: Tensor | None, padding: str | None = None) -> Tensor:
+        """Return the sum of the outputs of all directions, in the shape of the first of `rows`.
+
+        Args:
+            rows: states [B, N, D], or queries, keys and values [B, H, N, d], in the type of the weights.
+            real: [B, N], true at real tokens; None = all real.
+            padding: as in the settings; None = as they say. A module that takes no mask gets none.
+        """
         masked = (padding or self.settings.padding) == "mask"
         if masked and real is not None:
-            real = real | ~real.any(
-                -1, keepdim=True
-            )  # a row without real tokens sees its padding: no softmax over nothing
+            real = real | ~real.any(-1, keepdim=True)  # a row of padding alone sees it: no softmax over nothing
         found = []
         for direction, call in enumerate(self._calls):
             turned = tuple(each.flip(-2) for each in rows) if direction else rows
@@ -94,12 +106,12 @@ class Mechanism(Attention):
             torch.manual_seed(0)
             drawn = tuple(torch.randn(2, *each.shape[1:-2], 32, each.shape[-1]).to(each) for each in rows)
             self.eval()
-            whole = self._read(drawn, None)
-            if not self.settings.two_directions and is_causal(lambda given: self._read(given, None), drawn):
+            whole = self.read(drawn, None)
+            if not self.settings.two_directions and is_causal(lambda given: self.read(given, None), drawn):
                 raise ConfigError(f"class: {name} is causal: no token sees a later one. Set two_directions: true.")
             if self.settings.padding == "mask":
                 real = torch.arange(32, device=whole.device) < torch.tensor([[32], [20]], device=whole.device)
-                masked, exact = (self._read(drawn, real, padding)[..., :20, :] for padding in ("mask", "apart"))
+                masked, exact = (self.read(drawn, real, padding)[..., :20, :] for padding in ("mask", "apart"))
                 if (error := ((masked - exact).abs().max() / exact.abs().max()).item()) > TOLERANCE:
                     reach = f"changes outputs at real tokens by {error:.1g} of the largest"
                     raise ConfigError(f"padding: mask: padding {reach} in {name}. Set padding: apart.")

@@ -9,6 +9,9 @@ from lib.attention.settings import MechanismSettings, Reads
 from lib.core.extensions import extensions
 from lib.core.settings import check
 
+TRUSTED = {"torch", "transformers"}
+"""Packages whose classes need no extension; a program adds that of a class which its user typed."""
+
 
 class Settings(MechanismSettings):
     """A `torch.nn.Module` of any package, as it is."""
@@ -32,8 +35,8 @@ class Settings(MechanismSettings):
     """`apart`: texts of one length at a time, without padding, which is exact whatever the module does; `mask`: whole
     batches with a mask, faster, and refused if padding reaches a real token."""
     mask: Literal["real", "padding", "added"] | None = None
-    """What is true in its mask, or very negative where it is `added` to scores; null = as the argument's name says. If
-    given, the module gets one with texts of one length, too."""
+    """Whether its mask is true at real tokens, at padding, or very negative there and `added` to scores; null = as the
+    argument's name says. If given, the module gets one with texts of one length, too."""
     two_directions: bool = False
     """Whether a second module reads the text from its end, and both outputs are summed; for causal modules."""
     own_order: bool = False
@@ -45,7 +48,7 @@ class Settings(MechanismSettings):
     @check
     def _package_is_named(self) -> Iterator[str]:
         package = self.class_name.split(".")[0]
-        if package not in {"torch", "transformers", *(each.package.split(".")[0] for each in extensions())}:
+        if package not in TRUSTED | {each.package.split(".")[0] for each in extensions()}:
             yield f"class = {self.class_name}: no extension. Add its package: extensions: [{package}]"
 
     def reads(self) -> Reads:

@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-from lib.advice.cost import KeptBytes
+from lib.attention.kept_bytes import KeptBytes
 
 
 def test_kept_bytes_count_each_storage_once():
