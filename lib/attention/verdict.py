@@ -205,10 +205,9 @@ def _costs(make: Make) -> Iterator[Finding]:
             yield Finding(f"cost of {tokens:,}", f"not measured at {tokens:,} tokens (more than {MOST_SECONDS} s)")
             break
         (seconds, kept), (others, others_kept) = _cost(layer, tokens), _cost(exact, tokens)
-        details = f"{1000 * seconds:,.0f} ms; keeps {kept / 2**20:,.1f} MiB, exact {others_kept / 2**20:,.1f} MiB"
-        yield Finding(
-            f"cost of {tokens:,}", f"{seconds / others:.1f} x exact attention at {tokens:,} tokens ({details})"
-        )
+        kept_mib, ratio = f"keeps {kept / 2**20:,.1f} MiB, exact {others_kept / 2**20:,.1f} MiB", seconds / others
+        found = f"{ratio:.1f} x exact attention at {tokens:,} tokens ({1000 * seconds:,.0f} ms; {kept_mib})"
+        yield Finding(f"cost of {tokens:,}", found)
 
 
 def _cost(layer: Attention, tokens: int) -> tuple[float, int]:

@@ -24,13 +24,7 @@ NAMES = {
 """Names of constructors' arguments, by the size of the encoder that they get."""
 FIXED = {"causal": False, "is_causal": False, "batch_first": True, "need_weights": False}
 """Arguments of constructors and calls that must have this value wherever there are some of this name."""
-MASKS = {
-    "attention_mask": "real",
-    "mask": "real",
-    "input_mask": "real",
-    "key_mask": "real",
-    "key_padding_mask": "padding",
-}
+MASKS = {**dict.fromkeys(["attention_mask", "mask", "input_mask", "key_mask"], "real"), "key_padding_mask": "padding"}
 """Names of masks [B, N], and their meanings."""
 
 
@@ -45,7 +39,7 @@ def found(settings: Settings) -> type[nn.Module]:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, SyntaxError, OSError) as error:
         raise ConfigError(
-            f"class: {settings.class_name}: {error}. Install its package, or correct the name."
+            f"class: {settings.class_name}: {error}. Correct the name, or install its package."
         ) from error
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
         raise ConfigError(f"class: {settings.class_name} is no class of torch modules. Name one.")
@@ -111,8 +105,7 @@ def caller(settings: Settings, module: nn.Module) -> Callable[..., Tensor]:
             or returns another shape.
     """
     wanted = inspect.signature(module.forward).parameters
-    several = settings.takes == "heads" or {name[0] for name in list(wanted)[:3]} == {"q", "k", "v"}
-    number = 3 if several else 1
+    number = 3 if settings.takes == "heads" or {name[0] for name in list(wanted)[:3]} == {"q", "k", "v"} else 1
     mask, means = mask_of(settings, module)
     fixed = {name: value for name, value in FIXED.items() if name in wanted}
     variable = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
@@ -136,9 +129,8 @@ def caller(settings: Settings, module: nn.Module) -> Callable[..., Tensor]:
             raise ConfigError(f"class: {said}. A layer must take any length; other arguments are `options`.") from error
         output = output[0] if isinstance(output, tuple | transformers.utils.ModelOutput) else output
         if tuple(output.shape) != shape:
-            raise ConfigError(
-                f"class: {settings.class_name} maps {list(shape)} to {list(output.shape)}. Keep the shape."
-            )
+            maps = f"{settings.class_name} maps {list(shape)} to {list(output.shape)}"
+            raise ConfigError(f"class: {maps}. Wrap it in a module that keeps the shape.")
         return output
 
     return call

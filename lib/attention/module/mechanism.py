@@ -45,8 +45,7 @@ class Mechanism(Attention):
     def _made(self) -> list[nn.Module]:
         width = self.width or self.num_heads * self.head_size
         if self.settings.takes == "states" and width != self.num_heads * self.head_size:
-            heads = f"{self.num_heads} heads of {self.head_size}"
-            raise ConfigError(f"takes: states are {width} wide, but {heads}. Make both agree, or leave head sizes out.")
+            raise ConfigError(f"takes: states are {width} wide, heads {self.head_size}. Let heads divide the width.")
         sizes = {"width": width, "heads": self.num_heads, "head_size": self.head_size, "layer": self.layer}
         found = []
         for direction in range(2 if self.settings.two_directions else 1):
@@ -113,8 +112,7 @@ class Mechanism(Attention):
                 real = torch.arange(32, device=whole.device) < torch.tensor([[32], [20]], device=whole.device)
                 masked, exact = (self.read(drawn, real, padding)[..., :20, :] for padding in ("mask", "apart"))
                 if (error := ((masked - exact).abs().max() / exact.abs().max()).item()) > TOLERANCE:
-                    reach = f"changes outputs at real tokens by {error:.1g} of the largest"
-                    raise ConfigError(f"padding: mask: padding {reach} in {name}. Set padding: apart.")
+                    raise ConfigError(f"padding: mask: {name} lets padding through ({error:.1g}). Set padding: apart.")
             self.train(training)
 
 

@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field
 
 from lib.attention.settings import MechanismSettings, Reads
 from lib.core.extensions import extensions
-from lib.core.settings import check
+from lib.core.settings import PositiveInt, check
 
 TRUSTED = {"torch", "transformers"}
 """Packages whose classes need no extension; a program adds that of a class which its user typed."""
@@ -41,6 +41,8 @@ class Settings(MechanismSettings):
     """Whether a second module reads the text from its end, and both outputs are summed; for causal modules."""
     own_order: bool = False
     """Whether it tells the order of tokens by itself, so that it may read states alone in an encoder with `rope`."""
+    state: PositiveInt | None = None
+    """Numbers that a head keeps of a text of any length, for tables of state sizes; null = not known."""
 
     def __hash__(self) -> int:
         return hash(self.model_dump_json())
@@ -54,6 +56,10 @@ class Settings(MechanismSettings):
     def reads(self) -> Reads:
         """See `MechanismSettings.reads`."""
         return self.takes
+
+    def state_numbers(self, tokens: int, head_size: int) -> int | None:
+        """See `MechanismSettings.state_numbers`."""
+        return self.state
 
     def tells_order(self) -> bool:
         """See `MechanismSettings.tells_order`."""

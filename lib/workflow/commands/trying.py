@@ -20,7 +20,6 @@ import pandas as pd
 
 from lib.attention.settings import MECHANISMS
 from lib.core import program
-from lib.core.extensions import use
 from lib.core.files import read_value, write_text
 from lib.results.escapes import markdown
 
@@ -37,7 +36,6 @@ def _try(argv: program.Argv) -> int:
     parser = program.parser(__doc__)
     parser.add_argument("layer", nargs="?", metavar="CLASS", help="package.module.Class of torch modules")
     parser.add_argument("--mechanism", metavar="{KEY: VALUE}", help="in place of a class: settings with `kind`")
-    parser.add_argument("--extension", action="append", default=[], metavar="NAME", help="to take into use; repeatable")
     parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="for its constructor")
     parser.add_argument("--takes", choices=["states", "heads"], default="states", help="its input (states)")
     parser.add_argument("--mask", choices=["real", "padding", "added"], help="meaning of its mask")
@@ -51,7 +49,6 @@ def _try(argv: program.Argv) -> int:
     given = parser.parse_args(argv)
     if (given.layer is None) == (given.mechanism is None):
         parser.error("name a class, or give --mechanism")
-    use(given.extension)
     settings: Any = program.read_settings(*_settings(given))
     from lib.attention.contract import build  # imports torch
     from lib.attention.verdict import verdict

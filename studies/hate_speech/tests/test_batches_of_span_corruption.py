@@ -15,12 +15,12 @@ from transformers import PreTrainedTokenizerFast
 from lib.core.errors import DataError
 from lib.core.labels import IGNORED
 from lib.preparing.settings.tokenizer import Tokenizer as TokenizerSettings
-from lib.tokens.sentinels import sentinel, sentinel_ids
+from lib.tokens.sentinels import sentinel
 from lib.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from lib.tokens.tokenizing import train_tokenizer
 from lib.tokens.vocabularies import add_sentinels, from_vocabulary
 from studies.hate_speech.tokens.dropping import dropped
-from studies.hate_speech.tokens.span_corruption import SpanCorruption, SpanCorruptionCollator
+from studies.hate_speech.tokens.span_corruption import SpanCorruption, SpanCorruptionCollator, sentinel_ids
 
 pytestmark = pytest.mark.extended
 

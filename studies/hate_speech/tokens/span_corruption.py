@@ -15,7 +15,7 @@ from lib.core.errors import ConfigError
 from lib.core.labels import IGNORED
 from lib.core.randomness import derive_seed
 from lib.tokens.batches import pad_examples, pad_ids
-from lib.tokens.sentinels import sentinel, sentinel_ids
+from lib.tokens.sentinels import sentinel
 from studies.hate_speech.tokens.dropping import dropped
 from studies.hate_speech.tokens.text_to_text import end_of_text
 
@@ -124,3 +124,16 @@ class SpanCorruptionCollator:
         written = [written for _, written in pairs]
         batch["labels"], _ = pad_ids(written, max(map(len, written)), IGNORED)
         return batch
+
+
+def sentinel_ids(tokenizer: Any) -> list[int]:
+    """Return the ids of the sentinel tokens that a tokeniser has, from number 0 on, without a gap.
+
+    Args:
+        tokenizer: of transformers.
+    """
+    vocabulary = tokenizer.get_vocab()
+    found: list[int] = []
+    while (number := vocabulary.get(sentinel(len(found)))) is not None:
+        found.append(number)
+    return found

@@ -13,7 +13,6 @@ from lib.core.errors import ConfigError, DataError
 from lib.core.labels import word_spans
 from lib.core.vocabulary import rows
 from lib.tokens.cutting import encode_cut_pairs, encode_cut_words
-from lib.tokens.sentinels import sentinel_ids
 from lib.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from lib.tokens.vocabularies import (
     add_sentinels,
@@ -24,6 +23,7 @@ from lib.tokens.vocabularies import (
     train_wordpiece,
     train_words,
 )
+from studies.hate_speech.tokens.span_corruption import sentinel_ids
 
 TEXTS = ["The cat sat on the mat.", "A dog sat on the log, naïve café!", "The cats and the dogs ran 42 miles."] * 3
 

@@ -17,10 +17,10 @@ from lib.core.record import RunId
 from lib.study.configuration import load_study, read_layers
 from lib.study.recipe import Recipe
 from lib.study.run import RunSettings
-from lib.tokens.sentinels import sentinel_ids
 from lib.workflow.planning.corpora import download_options
 from lib.workflow.planning.plan import Plan
 from lib.workflow.staleness.digests import reached
+from studies.hate_speech.tokens.span_corruption import sentinel_ids
 
 FIRST = "results/runs"
 STAGES = ("pretrain", "tapt", "finetune")
