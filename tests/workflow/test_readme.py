@@ -2,8 +2,8 @@
 
 import re
 import shlex
-import shutil
 import subprocess
+import sys
 
 import pandas as pd
 import pytest
@@ -28,7 +28,9 @@ def blocks(text, language=""):
 def commands(text):
     """Return the words of every command of a section, without comments."""
     lines = "".join(blocks(text)).splitlines()
-    words = [shlex.split(line, comments=True) for line in lines if re.match(r"(python|snakemake|pytest|make) ", line)]
+    words = [
+        shlex.split(line, comments=True) for line in lines if re.match(r"(python|snakemake|attention-grid|make) ", line)
+    ]
     assert words
     return words
 
@@ -75,37 +77,25 @@ def test_commands_for_texts(readme, copy_of_repository, shared, minilm, site, tm
 
 @pytest.mark.study
 def test_commands_for_a_mechanism(readme, repository, copy_of_repository):
-    page = (repository / "docs/add_mechanism.md").read_text(encoding="utf-8")
-    project = copy_of_repository("mechanism")
-    shutil.copytree(repository / "tests", project.folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(repository / "conftest.py", project.folder)
-    written = [in_file(block) for block in blocks(page, "python")]
-    assert len(written) == 2
-    (project.folder / written[0][0]).parent.mkdir(parents=True)
-    for path, text in written:
-        (project.folder / path).write_text(text, encoding="utf-8")
-    lines = sum(text.count("\n") for _, text in written)
     text = section(readme, "I have a mechanism")
-    assert f"{lines} lines" in text
-
-    test, study = commands(text)
-    process = subprocess.run(
-        [f"{project.environment['PATH'].partition(':')[0]}/{test[0]}", *test[1:], "-q"],
-        cwd=project.folder,
-        env=project.environment,
-        capture_output=True,
-        text=True,
-    )
-    assert process.returncode == 0, process.stdout
-    (expected,) = [block.strip() for block in blocks(text) if "passed" in block]
-    assert process.stdout.splitlines()[-1].startswith(expected)
-
-    (project.folder / "conftest.py").unlink()  # this process has the one of the repository, which it would hide
-    (path, settings), *_ = [in_file(block) for block in blocks(page, "yaml") if block.startswith("# config/")]
-    (project.folder / path).write_text(settings, encoding="utf-8")
-    planned = project.snakemake("-n", "-p", "--configfile", path).stdout  # this process knows no such mechanism
-    assert project.jobs_of(planned)["train"] == 18
-    assert study[study.index("--configfile") + 1] == path
+    project = copy_of_repository("mechanism")
+    for path, content in (in_file(block) for language in ("python", "yaml") for block in blocks(text, language)):
+        (project.folder / path).parent.mkdir(exist_ok=True)
+        (project.folder / path).write_text(content, encoding="utf-8")
+    trial, study = commands(text)
+    trial = [sys.executable, "-m", "lib", *trial[1:], "--quick"]
+    process = subprocess.run(trial, cwd=project.folder, env=project.environment, capture_output=True, text=True)
+    assert process.returncode == 1, process.stderr  # padding has to be kept apart
+    quoted = text.partition("> ")[2].partition("\n")[0]
+    assert quoted.startswith(process.stdout.splitlines()[-1])
+    planned = project.snakemake("-n", "-p", *study[1:]).stdout
+    assert project.jobs_of(planned)["train"] == 5
+    project.snakemake(*study[1:])
+    (table,) = [block for block in blocks(text) if "state size" in block]
+    made = (project.folder / "results/mine/tables/recall.md").read_text().splitlines()
+    recorded = [line for line in table.splitlines() if not line.startswith("| linear ")]
+    assert set(recorded) <= set(made)
+    assert any(line.startswith("| linear ") for line in made)
 
 
 def test_hours_of_the_grid_and_rows_of_the_demo(readme, repository, copy_of_repository):
