@@ -41,7 +41,7 @@ class MechanismSettings(KindSettings):
     """Whether its outputs are linear in the values, so that it has weights to look at; not if it normalises them."""
 
     def reads(self) -> Reads:
-        """Return what it reads of a layer."""
+        """Return its input."""
         return "heads"
 
     def tells_order(self) -> bool:

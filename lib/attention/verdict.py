@@ -205,18 +205,18 @@ def _costs(make: Make) -> Iterator[Finding]:
             yield Finding(f"cost of {tokens:,}", f"not measured at {tokens:,} tokens (more than {MOST_SECONDS} s)")
             break
         (seconds, kept), (others, others_kept) = _cost(layer, tokens), _cost(exact, tokens)
-        kept_mib, ratio = f"keeps {kept / 2**20:,.1f} MiB, exact {others_kept / 2**20:,.1f} MiB", seconds / others
-        found = f"{ratio:.1f} x exact attention at {tokens:,} tokens ({1000 * seconds:,.0f} ms; {kept_mib})"
+        mib, ratio = f"keeps {kept / 2**20:,.1f} MiB, exact {others_kept / 2**20:,.1f} MiB", seconds / others
+        found = f"{ratio:.1f} x exact attention at {tokens:,} tokens ({1000 * seconds:,.0f} ms of CPU time; {mib})"
         yield Finding(f"cost of {tokens:,}", found)
 
 
 def _cost(layer: Attention, tokens: int) -> tuple[float, int]:
-    """Return the seconds of a forward and backward pass of training, and the bytes kept between the two."""
+    """Return the CPU seconds of a pass of training, forward and backward, and the bytes kept between the two."""
     rows, times = [each.requires_grad_() for each in drawn(layer.train(), 1, tokens)], []
     for _ in range(3):
-        begun = time.perf_counter()
+        begun = time.process_time()
         with KeptBytes(layer.parameters()) as kept:
             output = read(layer, rows)
         output.sum().backward()
-        times.append(time.perf_counter() - begun)
+        times.append(time.process_time() - begun)
     return min(times), kept.total

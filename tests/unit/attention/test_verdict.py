@@ -86,10 +86,10 @@ def test_usable_layers(name, tmp_path, capsys):
         ("Gates --option rows=200 --option steps=false", "lengths", "fails at 300 tokens", "longer"),
         ("Gates --option draws=true", "draws", "not repeatable", "torch's generator"),
         ("Gates --option mixes=true", "other texts", "change an output by", "by itself"),
-        ("Gates --option cuts=true", "fails", "[3, 128, 64] to [3, 1, 64]", "Keep the shape"),
+        ("Gates --option cuts=true", "fails", "[3, 128, 64] to [3, 1, 64]", "keeps the shape"),
         ("Gates --mask real", "fails", "'mask'", "options"),
         ("Wanting", "fails", "needs rotation", "Add a value"),
-        ("Absent", "fails", "no attribute", "correct the name"),
+        ("Absent", "fails", "no attribute", "Correct"),
     ],
 )
 def test_layers_to_change(name, subject, found, remedy, tmp_path, monkeypatch):
