@@ -52,7 +52,7 @@ def read(
         key: as `query`.
         value: as `query`.
         decay: factor of the state's rows, for each direction [2, H, n, d or 1].
-        strength: factor of what is written [2, H, n, 1].
+        strength: factor of the writes [2, H, n, 1].
         erases: whether a token first takes from the state what its key reads there.
         counts_itself: whether the first state has taken in the token that reads it; the second one never has.
     """

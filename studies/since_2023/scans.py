@@ -113,7 +113,7 @@ def gated_scan(query: Tensor, key: Tensor, value: Tensor, log_decay: Tensor) -> 
 def delta_scan(query: Tensor, key: Tensor, value: Tensor, log_decay: Tensor, strength: Tensor) -> Tensor:
     """Return q_t S_t of the states S_t = a_t (I - b_t k_t k_t^T) S_{t-1} + b_t k_t v_t^T, which begin at zero.
 
-    What a chunk writes at each token, b_t k_t r_t^T with r_t = v_t - a_t S_{t-1}^T k_t, solves a triangular system:
+    The writes of a chunk at each token, b_t k_t r_t^T with r_t = v_t - a_t S_{t-1}^T k_t, solve a triangular system:
     r = U - W S, where S is the state before the chunk.
 
     Args:

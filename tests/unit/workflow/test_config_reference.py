@@ -42,7 +42,8 @@ def test_kind_has_a_table_of_its_keys():
     tables = {part.splitlines()[0]: part for part in config_readme().split("\n### ")}
     for axis, place in PLACES.items():
         for kind in axis.kinds():
-            for name in axis.settings(kind).model_fields:
+            for name, field in axis.settings(kind).model_fields.items():
+                name = field.alias or name
                 assert f"\n| `{name}` |" in tables[f"`{place}` with `kind: {kind}`"], (kind, name)
     for name in ("brackets", "listops"):
         (title,) = (title for title in tables if f"with `generator: {name}`" in title)

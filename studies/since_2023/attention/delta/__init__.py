@@ -1,1 +1,1 @@
-"""The delta rule: a state that replaces what a key held, with or without decay."""
+"""The delta rule: a state that replaces the old value of a key, with or without decay."""

@@ -6,7 +6,7 @@ from studies.since_2023.settings import RecurrentSettings
 
 
 class Settings(RecurrentSettings):
-    """A state that gives up what a key holds as it takes in the key's new value."""
+    """A state that drops the old value of a key as it takes in the new one."""
 
     kind: Literal["delta"]
     gated: bool = False

@@ -10,7 +10,7 @@ EXAMPLES = {"duality": {"kind": "duality", "chunk_size": 4}}
 
 @text_by_text
 def reference(weights: dict[str, Tensor], query: Tensor, key: Tensor, value: Tensor, states: Tensor) -> Tensor:
-    """Return what the queries read of the two states, and the token's own share; see `text_by_text`.
+    """Return the readings of the two states by the queries, and the token's own share; see `text_by_text`.
 
     Source:
         Hwang et al. 2024, section 3.

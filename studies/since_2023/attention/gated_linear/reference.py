@@ -10,7 +10,7 @@ EXAMPLES = {"gated_linear": {"kind": "gated_linear", "chunk_size": 4}}
 
 @text_by_text
 def reference(weights: dict[str, Tensor], query: Tensor, key: Tensor, value: Tensor, states: Tensor) -> Tensor:
-    """Return what the queries read of the two states; see `text_by_text`.
+    """Return the readings of the two states by the queries; see `text_by_text`.
 
     Source:
         Yang et al. 2023, equation 3.
