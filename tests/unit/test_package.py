@@ -51,7 +51,7 @@ def test_names_of_the_package_in_a_wheel(repository, tmp_path):
 def test_files_of_a_new_mechanism(repository, tmp_path):
     mine, tests = tmp_path / "mine", ["pytest", "-n0", "-m", "not gpu", "tests/contract", "-k", "linear", "--extension"]
     command = ["attention_grid", "new", "linear", "--folder", mine]
-    for call, said in ((command, "so far linear"), ([*tests, mine], "6 passed"), (command, "linear: no name")):
+    for call, said in ((command, "so far linear"), ([*tests, mine], "12 passed"), (command, "linear: no name")):
         assert said in says(repository, "-m", *call)
     page = (repository / "docs" / "add_mechanism.md").read_text()
     shown = re.findall(r"```python\n# mine/(\S+)\n(.*?)```", page, re.DOTALL)
