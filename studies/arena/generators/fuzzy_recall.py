@@ -31,7 +31,7 @@ BLANK, ASKED = "b", "?"
 class Options(toys.ToyOptions):
     """Pairs of key and value, each of one or several words, and queries behind them."""
 
-    vocabulary: Size = Field(14, ge=4)
+    vocabulary: Size = Field(16, ge=4)
     """Different words of keys (k0, k1 and so on) and of values (v0, v1 and so on), half each; even. Words of values are
     the classes."""
     longest: Size = 3

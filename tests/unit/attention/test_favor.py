@@ -2,9 +2,9 @@ import math
 
 import pytest
 import torch
+from references.favor import reference, saderf_kernel, softmax_kernel
 
 from lib.attention.contract import build
-from lib.attention.favor.reference import reference, saderf_kernel, softmax_kernel
 from lib.attention.settings import MECHANISMS
 
 

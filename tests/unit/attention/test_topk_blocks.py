@@ -1,10 +1,10 @@
 import pytest
 import torch
+from references.topk_blocks import reference
 
 from lib.attention.block_sparse import computation
 from lib.attention.contract import build
 from lib.attention.settings import MECHANISMS
-from lib.attention.topk_blocks.reference import reference
 
 
 def by_blocks(block_size=4, blocks=2, window=1, *, heads=2, width=8, dropout=0.0):
