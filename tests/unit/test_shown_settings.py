@@ -128,9 +128,7 @@ def test_blocks_of_pages_have_whole_entries(name, pages):
                     entries.validate_python(dict([entry]))
                 except ValidationError as error:
                     said = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-                    if not re.search(
-                        "source = None|kind: None|not a known attention mechanism|: no extension", said
-                    ):
+                    if not re.search("source = None|kind: None|not a known attention mechanism|: no extension", said):
                         wrong.append(f"{page.name}: {said}")
     assert not wrong, "\n".join(wrong)
 
