@@ -22,7 +22,8 @@ def section(text, title):
 
 
 def blocks(text, language=""):
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return [block for name, block in found if name == language]
 
 
 def commands(text):
