@@ -1,14 +1,27 @@
-"""Numbers on pages that follow from other numbers on them, or from the configurations, are computed again."""
+"""Numbers on pages are those of the shipped tables, and those that follow from others are computed again.
 
+`tables/` next to a page holds its results as CSV. `sources.csv` says where each table comes from, `numbers.csv` names the
+numbers of the page's sentences with the tables that hold them (`said`: none). After a change of a page, run this file as
+a program, and read what git shows.
+"""
+
+import csv
+import os
 import re
+from functools import cache
+from pathlib import Path
 
 import pytest
 import yaml
 
 from lib.advice.encoders import ENCODERS
-from lib.study.configuration import load_study, read_layers
 
-INTERVAL = re.compile(r"(-?[\d.]+)\s+\((-?[\d.]+) to (-?[\d.]+)\)")
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = sorted(
+    path.parent for path in [*ROOT.glob("*/tables/sources.csv"), *ROOT.glob("studies/*/tables/sources.csv")]
+)
+NOT_READ = re.compile(r"```.*?```|`[^`]*`|<!--.*?-->|!?\]\([^)]*\)|https?://\S+", re.DOTALL)
+NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+|(?=\s(?:%|points?\b|to\s-?[\d.]+\s(?:%|points?\b))))")
 
 
 @pytest.fixture
@@ -20,37 +33,71 @@ def cells(line):
     return [cell.strip() for cell in line.strip("| ").split("|")]
 
 
-def test_intervals_on_hate_speech_follow_from_the_table(page):
-    text = page("studies/hate_speech/README.md")
-    scores = {}
-    for line in text.partition("| tweets | forum |")[2].partition("\n\n")[0].splitlines()[2:]:
-        name, *values = cells(line)[:3]
-        numbers = [tuple(map(float, value.strip("*").split(" ± "))) for value in values]
-        scores[name.partition("`,")[0].strip("`")] = numbers
-    code = re.search(r"```python\n(from math.*?)```", text, re.DOTALL).group(1)
-    given = {}
-    exec(code.partition("\nprint")[0], given)
-    compared = re.findall(r"\(`([\w-]+)`\s+minus `([\w-]+)`\)(.*?)(?=\n- |\n\n)", text, re.DOTALL)
-    assert len(compared) == 6
-    for one, other, said in compared:
-        for found, mine, theirs in zip(INTERVAL.findall(said)[:2], scores[one], scores[other], strict=True):
-            expected = given["difference"](*mine, *theirs)
-            assert [float(number) for number in found] == pytest.approx(expected, abs=0.051), (one, other)
+def rows_of(path):
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
 
 
-def test_lead_of_a_bag_of_words_is_over_all_rows(page):
-    text = page("studies/lra/README.md")
-    published = text.partition("| published row |")[2].partition("\n\n")[0].splitlines()[2:]
-    best = max(float(cells(line)[2]) for line in published)
-    bag = float(re.search(r"25,000 it has ([\d.]+) %", text).group(1))
-    rows, lead = re.search(
-        r"All\s+(\w+) accuracies of the column `text`.*?at least (\d+) points", text, re.DOTALL
-    ).groups()
-    assert (rows, len(published)) == ("eight", 8)
-    assert round(bag - best) == int(lead)
-    choice = page("docs/benchmarks.md")
-    assert f"{lead} points more than the best of the eight rows" in choice
-    assert f"({best:.1f} %)" in choice
+def plain(cell):
+    return re.sub(r"\s+", " ", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", cell).replace("**", "").replace("`", "")).strip()
+
+
+@cache
+def tables(folder):
+    """Return the tables that a folder ships, by file."""
+    return {name: rows_of(folder / name) for name, *_ in rows_of(folder / "sources.csv")[1:]}
+
+
+def pages(folder):
+    """Return the pages with results that a folder of tables belongs to."""
+    found = sorted({page for _, page, *_ in rows_of(folder / "sources.csv")[1:]})
+    return [folder.parent / page for page in found]
+
+
+def numbers(page, folder):
+    """Return page, heading, number and the tables that hold it, in the order of the page's sentences."""
+    held = {
+        os.path.relpath(each / name, folder): {*re.findall(r"-?\d[\d,]*(?:\.\d+)?", " ".join(map(" ".join, rows)))}
+        for each in (FOLDERS if folder.parent.name == "docs" else [folder])  # pages of docs/ tell results of studies
+        for name, rows in tables(each).items()
+    }
+    heading, found = "", []
+    for part in re.split(r"(?m)^(#.*)$", NOT_READ.sub(" ", page.read_text(encoding="utf-8"))):
+        if part.startswith("#"):
+            heading = part.strip("# ")
+            continue
+        for number in NUMBER.findall("\n".join(line for line in part.splitlines() if not line.startswith("|"))):
+            names = [name for name, cells in held.items() if number in cells or number.lstrip("-") in cells]
+            found.append([page.name, heading, number, " ".join(names) or "said"])
+    return found
+
+
+def ledger(folder):
+    return [["page", "heading", "number", "tables"], *(row for page in pages(folder) for row in numbers(page, folder))]
+
+
+def test_pages_with_results_have_shipped_tables():
+    assert len(FOLDERS) > 10
+    for folder in FOLDERS:
+        assert {*tables(folder)} == {path.name for path in folder.glob("*.csv")} - {"sources.csv", "numbers.csv"}, (
+            folder
+        )
+        assert all(source for *_, source in rows_of(folder / "sources.csv")), folder
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(ROOT)))
+def test_numbers_of_a_page_are_those_of_its_tables(folder):
+    """A number of a table or a sentence that somebody edits on the page alone is found."""
+    assert rows_of(folder / "numbers.csv") == ledger(folder)
+    shipped = [row for rows in tables(folder).values() for row in rows]
+    for page in pages(folder):
+        text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for table in re.findall(r"(?m)(?:^\|.*\|\n)+", text):
+            rows = [[plain(cell) for cell in cells(line)] for line in table.splitlines()[2:]]
+            results = len(re.findall(r"\d\.\d", str(rows))) >= 3
+            for row in rows if results else ():
+                in_order = (iter(each) for each in shipped if row[0] in each)
+                assert any(all(cell in rest for cell in row) for rest in in_order), f"{page}: {row}"
 
 
 def revisions(values):
@@ -74,24 +121,6 @@ def test_commit_that_one_configuration_names_is_of_all(repository):
     known = {repository for repository, revision in found if revision != "main"}
     assert len(known) > 5
     assert [repository for repository, revision in sorted(found) if revision == "main" and repository in known] == []
-
-
-def test_plan_of_the_study_of_evidence_adds_up(page, repository):
-    study = load_study(read_layers([repository / "studies/evidence/evidence_small.yaml"]))
-    lines = (
-        page("studies/evidence/README.md")
-        .partition("| row | tokens per second")[2]
-        .partition("\n\n")[0]
-        .splitlines()[2:]
-    )
-    *rows, total = [cells(line) for line in lines]
-    runs = [int(row[3]) for row in rows]
-    assert sum(runs) == int(total[3]) == len(study.runs)
-    hours = [float(row[5]) for row in rows]
-    assert float(total[5]) == pytest.approx(sum(hours), abs=0.051)
-    assert float(total[5]) <= 10
-    for row, number, hour in zip(rows, runs, hours, strict=True):
-        assert hour == pytest.approx(number * float(row[4]) / 60, abs=0.051 + number * 0.05 / 60), row[0]
 
 
 def test_times_of_the_readme_follow_from_the_costs(page):
@@ -123,3 +152,9 @@ def test_times_of_the_readme_follow_from_the_costs(page):
     for name, _, *said in map(cells, table):
         expected = alone[name.strip("`")] + steps.get(name.strip("`"), ["-", "-"])
         assert [cell.replace("1.00", "1") for cell in expected] == said, name
+
+
+if __name__ == "__main__":
+    for place in FOLDERS:
+        with (place / "numbers.csv").open("w", encoding="utf-8", newline="") as out:
+            csv.writer(out, lineterminator="\n").writerows(ledger(place))
