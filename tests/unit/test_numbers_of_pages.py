@@ -1,8 +1,8 @@
 """Numbers on pages are those of the shipped tables, and those that follow from others are computed again.
 
 `tables/` next to a page holds its results as CSV. `sources.csv` says where each table comes from, `numbers.csv` names
-the numbers of the page's sentences with the tables that hold them (`said`: none). After a change of a page, run this file
-as a program, and read what git shows.
+the numbers of the page's sentences with the tables that hold them (`said`: none). After a change of a page, run this
+file as a program, and read what git shows.
 """
 
 import csv
