@@ -1,10 +1,11 @@
 """Replace the measured tables of a page by new ones.
 
-python benchmarks/cost_page.py --page benchmarks/attention_cost.md --summaries attention_cost.md training_cost.md
+python benchmarks/cost_page.py --page benchmarks/attention_cost.md --summaries attention_cost.md training_cost.md \
+    --without 'With padding'
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lib.core import program
@@ -33,6 +34,11 @@ def refresh(page: str, summaries: Mapping[str, str]) -> str:
     return page
 
 
+def without(summary: str, titles: Sequence[str]) -> str:
+    """Return `summary` without its sections `### TITLE` of these titles, which are too long for a page."""
+    return "".join(part for part in re.split(r"(?m)^(?=### )", summary) if part.partition("\n")[0][4:] not in titles)
+
+
 def main(argv: program.Argv = None) -> None:
     """Run the program."""
     parser = program.parser(__doc__)
@@ -40,8 +46,10 @@ def main(argv: program.Argv = None) -> None:
     parser.add_argument(
         "--summaries", required=True, nargs="+", metavar="FILE", help="Markdown files, named as their places"
     )
+    parser.add_argument("--without", nargs="+", default=[], metavar="TITLE", help="sections that the page leaves out")
     arguments = parser.parse_args(argv)
-    summaries = {Path(path).stem: Path(path).read_text(encoding="utf-8") for path in arguments.summaries}
+    texts = {Path(path).stem: Path(path).read_text(encoding="utf-8") for path in arguments.summaries}
+    summaries = {name: without(text, arguments.without) for name, text in texts.items()}
     write_text(arguments.page, refresh(Path(arguments.page).read_text(encoding="utf-8"), summaries))
 
 

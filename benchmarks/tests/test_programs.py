@@ -108,9 +108,9 @@ def test_summary_in_a_page(run, tmp_path):
     page, summary = tmp_path / "page.md", tmp_path / "training_cost.md"
     begin, end = "<!-- training_cost: written by make bench-page -->", "<!-- end of training_cost -->"
     page.write_text(f"# Page\n{begin}\nold\n{end}\nrest\n")
-    summary.write_text(r"NEW \1 TABLE")
-    run("cost_page", "--page", page, "--summaries", summary)
-    assert page.read_text() == f"# Page\n{begin}\n\nNEW \\1 TABLE\n\n{end}\nrest\n"
+    summary.write_text("NEW \\1 TABLE\n### Long\nrows\n### Short\nrow")
+    run("cost_page", "--page", page, "--summaries", summary, "--without", "Long")
+    assert page.read_text() == f"# Page\n{begin}\n\nNEW \\1 TABLE\n### Short\nrow\n\n{end}\nrest\n"
     with pytest.raises(DataError, match="no place for other"):
         refresh(page.read_text(), {"other": "text"})
 
