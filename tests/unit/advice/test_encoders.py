@@ -1,5 +1,6 @@
 """Published encoders of the table: their sizes, how one is chosen, and vectors by each of their families."""
 
+import csv
 import json
 import logging
 import shutil
@@ -36,16 +37,18 @@ def test_architecture_has_the_published_number_of_weights(encoder):
     assert round(weights / 1e6, 1) == encoder.facts["millions"]
 
 
-def test_page_shows_the_table(repository):
-    shown = (repository / "docs/published_models.md").read_text(encoding="utf-8")
-    for encoder in ENCODERS.values():
+def test_page_and_its_csv_show_the_table(repository):
+    page = (repository / "docs/published_models.md").read_text(encoding="utf-8")
+    table = (repository / "docs/tables/published_models-which_encoder.csv").read_text(encoding="utf-8")
+    for encoder, row in zip(ENCODERS.values(), csv.DictReader(table.splitlines()), strict=True):
         reach = "all" if encoder.static else f"{encoder.reach:,}"
         facts = encoder.facts
         languages = "English" if facts["languages"] == 1 else f"{facts['languages']:,}"
         pinned = "no" if encoder.place.get("unpinned") else "yes"
         known = [facts["year"], facts["millions"], reach, languages, facts["licence"], pinned, encoder.pooling]
-        cells = [f"`{encoder.name}`", f"`{encoder.title}`", *map(str, known), f"{facts['seconds']:g}"]
-        assert f"| {' | '.join(cells)} |\n" in shown
+        assert [*row.values()] == [encoder.name, encoder.title, *map(str, known), f"{facts['seconds']:g}"]
+        shown = [row[key] for key in ("weights [millions]", "tokens", "languages", "licence", "seconds")]
+        assert f"| `{encoder.name}` | `{encoder.title}` | {' | '.join(shown)} |\n" in page
 
 
 def test_study_of_the_table_says_the_same():
