@@ -1,4 +1,4 @@
-"""Numbers on pages that follow from other numbers on them, or from the configurations, are computed again."""
+"""Numbers on pages that follow from other numbers on them are computed again."""
 
 import re
 
@@ -6,7 +6,6 @@ import pytest
 import yaml
 
 from lib.advice.encoders import ENCODERS
-from lib.study.configuration import load_study, read_layers
 
 INTERVAL = re.compile(r"(-?[\d.]+)\s+\((-?[\d.]+) to (-?[\d.]+)\)")
 
@@ -74,24 +73,6 @@ def test_commit_that_one_configuration_names_is_of_all(repository):
     known = {repository for repository, revision in found if revision != "main"}
     assert len(known) > 5
     assert [repository for repository, revision in sorted(found) if revision == "main" and repository in known] == []
-
-
-def test_plan_of_the_study_of_evidence_adds_up(page, repository):
-    study = load_study(read_layers([repository / "studies/evidence/evidence_small.yaml"]))
-    lines = (
-        page("studies/evidence/README.md")
-        .partition("| row | tokens per second")[2]
-        .partition("\n\n")[0]
-        .splitlines()[2:]
-    )
-    *rows, total = [cells(line) for line in lines]
-    runs = [int(row[3]) for row in rows]
-    assert sum(runs) == int(total[3]) == len(study.runs)
-    hours = [float(row[5]) for row in rows]
-    assert float(total[5]) == pytest.approx(sum(hours), abs=0.051)
-    assert float(total[5]) <= 10
-    for row, number, hour in zip(rows, runs, hours, strict=True):
-        assert hour == pytest.approx(number * float(row[4]) / 60, abs=0.051 + number * 0.05 / 60), row[0]
 
 
 def test_times_of_the_readme_follow_from_the_costs(page):
