@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -110,6 +111,8 @@ PLAIN: dict[str, dict[str, Any]] = {
     f"{HF}.fnet.modeling_fnet.FNetBasicFourierTransform": {},
 }  # fmt: skip
 """Settings of layers that are called as they are, by their classes."""
+PAGE = ["layer", "right", "left", "inside", "exact"]
+"""Columns of the page; the CSV has all."""
 
 
 class Wrapped(nn.Module):
@@ -167,7 +170,9 @@ def main(argv: program.Argv = None) -> None:
     packages = {name.partition(".")[0] for name in given.names}
     MECHANISMS.load("module", "settings").TRUSTED.update(packages, {"benchmarks"})
     rows = [measured(name) for name in given.names if find_spec(name.partition(".")[0])]
-    write_text(given.out, pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True) + "\n")
+    table = pd.DataFrame(rows)
+    write_text(Path(given.out).with_suffix(".csv"), table.to_csv(index=False))
+    write_text(given.out, table[PAGE].to_markdown(index=False, disable_numparse=True) + "\n")
 
 
 if __name__ == "__main__":
