@@ -11,7 +11,6 @@ from collections.abc import Callable
 from functools import partial
 from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -111,8 +110,6 @@ PLAIN: dict[str, dict[str, Any]] = {
     f"{HF}.fnet.modeling_fnet.FNetBasicFourierTransform": {},
 }  # fmt: skip
 """Settings of layers that are called as they are, by their classes."""
-PAGE = ["layer", "right", "left", "inside", "exact"]
-"""Columns of the page; the CSV has all."""
 
 
 class Wrapped(nn.Module):
@@ -164,15 +161,18 @@ def measured(name: str) -> dict[str, Any]:
 def main(argv: program.Argv = None) -> None:
     """Run the program."""
     parser = program.parser(__doc__)
-    parser.add_argument("--out", type=program.file_to_write, required=True, metavar="FILE", help="Markdown to write")
+    parser.add_argument(
+        "--out", type=program.file_to_write, required=True, metavar="FILE", help="Markdown; FILE.csv has all columns"
+    )
     parser.add_argument("--names", nargs="+", default=[*PLAIN, *WRAPPED], metavar="CLASS", help="layers (all)")
     given = parser.parse_args(argv)
     packages = {name.partition(".")[0] for name in given.names}
     MECHANISMS.load("module", "settings").TRUSTED.update(packages, {"benchmarks"})
     rows = [measured(name) for name in given.names if find_spec(name.partition(".")[0])]
     table = pd.DataFrame(rows)
-    write_text(Path(given.out).with_suffix(".csv"), table.to_csv(index=False))
-    write_text(given.out, table[PAGE].to_markdown(index=False, disable_numparse=True) + "\n")
+    write_text(f"{given.out}.csv", table.to_csv(index=False))
+    shown = table[["layer", "right", "left", "inside", "exact"]]
+    write_text(given.out, shown.to_markdown(index=False, disable_numparse=True) + "\n")
 
 
 if __name__ == "__main__":

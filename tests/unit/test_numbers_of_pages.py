@@ -1,16 +1,16 @@
 """Numbers on pages are those of the shipped tables, and those that follow from others are computed again.
 
 `tables/` next to a page holds its results as CSV. `sources.csv` says where each table comes from, `numbers.csv` names
-the numbers of the page's sentences with the tables that hold them (`said`: none). After a change of a page, run this
-file as a program, and read what git shows.
+the numbers of the page's sentences, and whether a table holds them or the page alone. After a change of a page, run
+this file as a program, and read what git shows.
 """
 
 import csv
-import os
 import re
 from functools import cache
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
@@ -61,25 +61,22 @@ def pages(folder):
 
 
 def numbers(page, folder):
-    """Return page, heading, number and the tables that hold it, in the order of the page's sentences."""
-    held = {
-        os.path.relpath(each / name, folder): {*re.findall(r"-?\d[\d,]*(?:\.\d+)?", " ".join(map(" ".join, rows)))}
-        for each in (FOLDERS if folder.parent.name == "docs" else [folder])  # pages of docs/ tell results of studies
-        for name, rows in tables(each).items()
-    }
+    """Return page, heading, number, and whether a table holds it, in the order of the page's sentences."""
+    shipped = FOLDERS if folder.parent.name == "docs" else [folder]  # pages of docs/ tell results of studies
+    texts = " ".join(cell for each in shipped for rows in tables(each).values() for row in rows for cell in row)
+    held = {*re.findall(r"-?\d[\d,]*(?:\.\d+)?", texts)}
     heading, found = "", []
     for part in re.split(r"(?m)^(#.*)$", NOT_READ.sub(" ", page.read_text(encoding="utf-8"))):
         if part.startswith("#"):
             heading = part.strip("# ")
             continue
         for number in NUMBER.findall("\n".join(line for line in part.splitlines() if not results(line))):
-            names = [name for name, cells in held.items() if number in cells or number.lstrip("-") in cells]
-            found.append([page.name, heading, number, " ".join(names) or "said"])
+            found.append([page.name, heading, number, "table" if {number, number.lstrip("-")} & held else "page"])
     return found
 
 
 def ledger(folder):
-    return [["page", "heading", "number", "tables"], *(row for page in pages(folder) for row in numbers(page, folder))]
+    return [["page", "heading", "number", "in"], *(row for page in pages(folder) for row in numbers(page, folder))]
 
 
 def test_pages_with_results_have_shipped_tables():
@@ -104,6 +101,25 @@ def test_numbers_of_a_page_are_those_of_its_tables(folder):
             for row in rows if len(re.findall(r"\d\.\d", str(rows))) >= 3 else ():
                 in_order = (iter(each) for each in shipped if row[0] in each)
                 assert any(all(cell in rest for cell in row) for rest in in_order), f"{page}: {row}"
+
+
+def test_answer_has_what_the_study_printed(page):
+    printed = pd.read_csv(ROOT / "lib/results/printed/grid.csv").query(
+        "table in ('4.10', '4.13') and stage != 'pretrain'"
+    )
+    f1, more = (
+        printed.query("quantity == @name")
+        .astype({"value": float})
+        .pivot(index="dataset", columns="model", values="value")
+        for name in ("f1_macro_percent", "time_delta_percent")
+    )
+    for dataset, score in f1.iterrows():
+        lsh, favor = (
+            f"{score[each]:.2f} in {1 + more[each][dataset] / 100:.2f}" for each in ("lsh-h2-c64", "favor-m64")
+        )
+        row = f"| {score['sdpa']:.2f} | LSH {lsh}, FAVOR+ {favor} | {score['tfidf']:.2f} |"
+        assert row in page("README.md")
+        assert row in page("docs/answer.md")
 
 
 def revisions(values):
