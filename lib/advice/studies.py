@@ -89,8 +89,8 @@ def advised_study(
 ) -> str:
     """Return the file of the study that fine-tunes a published encoder, or adapts it to texts without labels.
 
-    Labelled documents longer than the encoder reads are read in segments, too, as one row more; texts without labels
-    are cut to its reach.
+    Labelled documents longer than the encoder reads are read in segments, too, as one row more, which may have 3.1
+    points more than their ends (studies/long_reviews); texts without labels are cut to its reach.
 
     Args:
         encoder: the encoder.
