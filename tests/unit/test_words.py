@@ -23,18 +23,18 @@ LIMITS = {
         r'^\s*"""(Of|By|In|As|With|The same|Likewise|So|Those|That of)\b[^"]*"""$',
         0,
     ),
-    "beside: write compared with, also, next to": (r"\b_?[Bb]eside\b", 9),
+    "beside: write compared with, also, next to": (r"\b_?[Bb]eside\b", 8),
     "told apart, anew, in vain, whoever: write significantly different, again, without effect, the user": (
         r"\b(anew|in vain|there twice|told apart|tells? .{0,12}apart|whoever|whichever|(for|as) ever|of (then|now))\b",
         1,
     ),
     "what is, what a model does: write the noun": (
         r"\b[Ww]hat (attends|trains|reads|stands|else|is|was|a|the|it|they|one|has|can|each)\b",
-        208,
+        189,
     ),
     "of which, to whom: begin the clause with that, where or whose": (
         r"\b(of|in|by|with|from|to|at|for|through|on|behind|into) (which|whom)\b",
-        71,
+        64,
     ),
 }
 """By pattern, and what to write instead: how many places there are."""
